@@ -48,6 +48,11 @@ typedef struct Machine {
   double bytes_per_second;                      // of memory
   double cache_bytes, cache_bytes_per_second;   // steps whose operands and results fit in cache_bytes; 0: none
   double launch_seconds;
+  // What joins ranks, in one direction of one rank: those of a machine, `ranks` of them, and machines; 0: not known.
+  struct {
+    double bytes_per_second, message_seconds;
+  } node, network;
+  int64_t node_ranks;
   struct {
     double flops, bytes;   // share of the peaks that steps of this class reach
     // CostWork.smallest at which half of that is reached; 0: any size reaches it
@@ -55,5 +60,7 @@ typedef struct Machine {
   } share[COST_CLASSES];
 } Machine;
 double machine_seconds(const Machine *machine, const CostWork *work);
+// What an op that ranks exchange by takes besides, and the bytes that each rank sends; 0 for others.
+double machine_exchange_seconds(const Machine *machine, MlirOperation op, int64_t ranks, double *bytes);
 
 #endif

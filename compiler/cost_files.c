@@ -116,9 +116,31 @@ static void read_shares(Reader *r, const JsonValue *root, Machine *m) {
   }
 }
 
+static void read_links(Reader *r, const JsonValue *root, Machine *m) {
+  static const char *const kinds[] = {"node", "network"},
+                           *const nodes[] = {"ranks", "bytes_per_second", "message_seconds"},
+                           *const networks[] = {"bytes_per_second", "message_seconds"};
+  const JsonValue *links = json_get(root, "links") ? object_of(r, root, "links") : NULL;
+  if (!links) return;
+  CHECK_KEYS(r, links, kinds);
+  const JsonValue *node = object_of(r, links, "node");
+  if (node) {
+    CHECK_KEYS(r, node, nodes);
+    m->node_ranks = (int64_t)number(r, node, "ranks", 1, false);
+    m->node.bytes_per_second = number(r, node, "bytes_per_second", TINY, false);
+    m->node.message_seconds = number(r, node, "message_seconds", 0, false);
+  }
+  const JsonValue *network = json_get(links, "network") ? object_of(r, links, "network") : NULL;
+  if (!network) return;
+  CHECK_KEYS(r, network, networks);
+  m->network.bytes_per_second = number(r, network, "bytes_per_second", TINY, false);
+  m->network.message_seconds = number(r, network, "message_seconds", 0, false);
+}
+
 static void read_machine(Reader *r, const JsonValue *root, Machine *m) {
-  static const char *const entries[] = {"format",           "name",  "source",         "flops_per_second",
-                                        "bytes_per_second", "cache", "launch_seconds", "efficiency"};
+  static const char *const entries[] =
+      {"format",         "name",       "source", "flops_per_second", "bytes_per_second", "cache",
+       "launch_seconds", "efficiency", "links"};
   static const char *const types[] = {"f32", "f64", "tf32", "f16", "bf16"}, *const caches[] = {"bytes",
                                                                                                "bytes_per_second"};
   CHECK_KEYS(r, root, entries);
@@ -143,6 +165,7 @@ static void read_machine(Reader *r, const JsonValue *root, Machine *m) {
     m->cache_bytes_per_second = number(r, cache, "bytes_per_second", TINY, false);
   }
   read_shares(r, root, m);
+  read_links(r, root, m);
 }
 
 static bool is_folder(const char *path) {

@@ -12,6 +12,7 @@
 #include "compiler/cost_files.h"
 #include "compiler/diagnostics.h"
 #include "compiler/options.h"
+#include "compiler/prediction.h"
 #include "compiler/report_output.h"
 #include "passes/passes.h"
 #include "passes/plan/plan.h"
@@ -149,11 +150,26 @@ static RematGoal search_goal(const Options *options) {
                      .effort = options->remat_effort ? strtod(options->remat_effort, NULL) : 0};
 }
 
+static bool can_be_predicted(const Options *options, Diagnostics *d, const CodegenTarget *target) {
+  if (codegen_knows_links(target, options->ranks > 1 ? options->ranks : 1)) return true;
+  return diag_error(d, DIAG_COMMAND_LINE,
+                    "--ranks=%d: %s tells no links between so many ranks: --machine=h100 and others do, or a "
+                    "description "
+                    "with \"links\"",
+                    options->ranks, options->machine ? options->machine : "the host's own description");
+}
+
 static bool emit_text(const Options *options, Diagnostics *d, const AstFile *file, MlirModule module,
-                      const NnTarget *target) {
-  if ((options->emit == EMIT_problem || options->sweep) && mlirOperationIsNull(nn_module_function(module, "train")))
+                      const CodegenTarget *code) {
+  const NnTarget *target = code ? codegen_target_facts(code) : NULL;
+  if (options->emit == EMIT_prediction && !can_be_predicted(options, d, code)) return false;
+  if ((options->emit == EMIT_problem || options->emit == EMIT_prediction || options->sweep) &&
+      mlirOperationIsNull(nn_module_function(module, "train")))
     return diag_error(d, DIAG_COMMAND_LINE, "%s: '%s' has no train section",
-                      options->sweep ? "--sweep" : "--emit=problem", options->input);
+                      options->sweep                     ? "--sweep"
+                      : options->emit == EMIT_prediction ? "--emit=prediction"
+                                                         : "--emit=problem",
+                      options->input);
   char *text = NULL;
   size_t length;
   FILE *out = open_memstream(&text, &length);
@@ -168,6 +184,8 @@ static bool emit_text(const Options *options, Diagnostics *d, const AstFile *fil
     nn_remat_sweep_free(&sweep);
   } else if (options->emit == EMIT_plan) {
     nn_plan_print(module, out);
+  } else if (options->emit == EMIT_prediction) {
+    prediction_print(module, code, options->ranks > 1 ? options->ranks : 1, out);
   } else if (options->emit == EMIT_problem) {
     nn_remat_problem_print(module, target, out);
   } else {
@@ -340,8 +358,8 @@ static bool compile_for(const Options *options, Diagnostics *d, const AstFile *f
   start = seconds_now();
   RematGoal search = search_goal(options);
   ok = ok && (!options->report || report_output(d, options->report, &planning.capture, module, facts, &search));
-  ok = ok && (options->emit <= EMIT_plan || options->sweep ? emit_text(options, d, file, module, facts)
-                                                           : emit_code(options, target, module));
+  ok = ok && (options->emit <= EMIT_prediction || options->sweep ? emit_text(options, d, file, module, target)
+                                                                 : emit_code(options, target, module));
   print_time(options, "emit", start);
   if (ok && options->emit == EMIT_exe && !options->sweep) print_summary(options, module);
   mlirModuleDestroy(module);

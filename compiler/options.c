@@ -182,6 +182,8 @@ static const Option rows[] = {
            "a program that several ranks can run (mpirun, torchrun, srun), each with its own micro-batch\n"
            "and all of the parameters: 'none' of the state is shared out",
            .words = OPTION_WORDS("none")),
+    OPTION(Options, ranks, "ranks", "K", COUNT, "with --emit=prediction: of how many ranks (default: 1)", .least = 1,
+           .most = 4096),
     OPTION(Options, mpi, "mpi", "NAME", READ,
            "with --shard: openmpi or mpich, where nnc was built with both, or none, for\n"
            "ranks that are started with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT",
@@ -252,6 +254,11 @@ static int check(Options *options) {
   if (options->math && !cuda) return options_misused("nnc", "--math=%s goes with --target=cuda", options->math);
   if (options->bucket && !options->shard)
     return options_misused("nnc", "--bucket=%s goes with --shard", options->bucket);
+  if (options->ranks > 1 && !options->shard)
+    return options_misused("nnc", "--ranks=%d goes with --shard", options->ranks);
+  if (options->ranks && options->emit != EMIT_prediction)
+    return options_misused("nnc", "--ranks=%d goes with --emit=prediction: with --shard=%s any number runs it",
+                           options->ranks, options->shard ? options->shard : "none");
   if (options->mpi && !options->shard) return options_misused("nnc", "--mpi=%s goes with --shard", options->mpi);
   if (cuda && !options->gpu_arch) options->gpu_arch = "sm_80";
   if (options->math && !strcmp(options->math, "tf32") && !nn_gpu_arch_has_tf32(options->gpu_arch))

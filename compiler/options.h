@@ -14,6 +14,7 @@
   EMIT(problem, "the training step as JSON for nnc-plan")  \
   EMIT(remat, "the training step after rematerialization") \
   EMIT(plan, "the table of steps and their memory")        \
+  EMIT(prediction, "memory and speed of --ranks ranks")    \
   EMIT(kernels, "the fused kernels as MLIR")               \
   EMIT(llvm, "LLVM IR of the kernels")                     \
   EMIT(asm, "their assembly")                              \
@@ -50,6 +51,7 @@ typedef struct Options {
   const char *report;            // file of the HTML page; NULL: none
   const char *machine, *costs;   // machine description, measured times; NULL: not given
   const char *mpi;               // of codegen_mpi, or "none"; NULL: the first
+  int ranks;                     // of a prediction; 0: one
   const char *shard;             // what of the state each of several ranks keeps, "none"; NULL: one rank
   const char *bucket;            // bytes of gradients that they exchange at once; NULL: not given
   const char *dtype;             // "f32", "f64", "bf16", "f16"; NULL: as the file says

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What ends several ranks, and what is left then: failures.py NNC FOLDER MODELS MPIRUN... [--kills=N] [--mpi=NAME]
+"""What ends several ranks, and what is left then: failures.py NNC FOLDER MODELS MPIRUN... [--kills=N] [--mpi=NAME] [--target=NAME]
 
 With --kills it kills ranks of four at N random times instead, while they save after every step.
 """
@@ -7,8 +7,8 @@ import os, random, shutil, signal, subprocess, sys, time
 from same_bytes import ENVIRONMENT, differences, make_data
 
 KILLS = next((int(a[8:]) for a in sys.argv if a.startswith("--kills=")), 0)
-MPI = [a for a in sys.argv[1:] if a.startswith("--mpi=")]
-nnc, folder, models, *mpirun = [a for a in sys.argv[1:] if not a.startswith("--kills=") and a not in MPI]
+MPI, TARGET = [a for a in sys.argv[1:] if a.startswith("--mpi=")], [a for a in sys.argv[1:] if a.startswith("--target=")]
+nnc, folder, models, *mpirun = [a for a in sys.argv[1:] if not a.startswith("--kills=") and a not in MPI + TARGET]
 TRAIN = ["train", f"--data={folder}", "--threads=1", "-q"]
 
 def checkpoint(name): return f"{folder}/{name}.safetensors"
@@ -92,8 +92,8 @@ def main():
     text = "dim micro_batches = 1\n" + text.replace("train {\n", "train {\n    accumulate micro_batches\n").replace("idx(\"t10k", "idx(\"train", 1).replace("    eval ", "    # ")
     with open(source, "w") as f:
         f.write(text)
-    subprocess.run([nnc, "-D", "N=8", "--shard=none"] + MPI + [source, "-o", program], check=True, capture_output=True)
-    subprocess.run([nnc, "-D", "N=8", "-D", "micro_batches=3", source, "-o", one], check=True, capture_output=True)
+    subprocess.run([nnc, "-D", "N=8", "--shard=none"] + MPI + TARGET + [source, "-o", program], check=True, capture_output=True)
+    subprocess.run([nnc, "-D", "N=8", "-D", "micro_batches=3"] + TARGET + [source, "-o", one], check=True, capture_output=True)
 
     if KILLS:
         kill_often(program)
@@ -120,7 +120,7 @@ def main():
     say("other data", status != 0 and "rank 2 of 3 has other train data than rank 0" in output, output)
 
     # another program on one rank
-    subprocess.run([nnc, "-D", "N=8", "-O0", "--shard=none"] + MPI + [source, "-o", f"{folder}/lenet_other"], check=True, capture_output=True)
+    subprocess.run([nnc, "-D", "N=8", "-O0", "--shard=none"] + MPI + TARGET + [source, "-o", f"{folder}/lenet_other"], check=True, capture_output=True)
     status, output = different("program", [f"--data={folder}", "--threads=1", "-q"], f"{folder}/lenet_other")
     say("another program", status != 0 and "rank 2 of 3 has another program than rank 0" in output, output)
 

@@ -1,0 +1,71 @@
+// The step of several ranks as it is predicted: what exchanges take by the links of the machine, and how much of that
+// the computation hides.
+#include <stdlib.h>
+
+#include "codegen/op_records.h"
+#include "codegen/target.h"
+#include "passes/plan/plan.h"
+#include "support/alloc.h"
+
+// What a rank sends to others of its machine and to those of other machines goes at the same time; messages of a phase
+// begin one behind the other.
+static double phase_seconds(const Machine *m, double to_each, int64_t ranks) {
+  int64_t near = (ranks < m->node_ranks ? ranks : m->node_ranks) - 1, far = ranks - 1 - near;
+  double inside = (double)near * (m->node.message_seconds + to_each / m->node.bytes_per_second),
+         outside = far ? (double)far * (m->network.message_seconds + to_each / m->network.bytes_per_second) : 0;
+  return inside > outside ? inside : outside;
+}
+
+// Sums over ranks: a part of each rank's numbers to each, then the part that is summed. Running values go from rank to
+// rank, and from the last to all.
+double machine_exchange_seconds(const Machine *m, MlirOperation op, int64_t ranks, double *bytes) {
+  OpRecord r = op_record(op);
+  *bytes = 0;
+  if (r.kind != NNC_STEP_COLLECTIVE || ranks < 2) return 0;
+  double all = (double)r.collective.elements * (double)nn_dtype_bytes((NnDtype)r.collective.dtype),
+         part = all / (double)ranks, one = phase_seconds(m, all, 2);
+  bool inside = ranks <= m->node_ranks;
+  if (!inside) one = m->network.message_seconds + all / m->network.bytes_per_second;
+  switch (r.collective.kind) {
+  case NNC_ALL_REDUCE: *bytes = 2 * part * (double)(ranks - 1); return 2 * phase_seconds(m, part, ranks);
+  case NNC_RANK_RECEIVE: return 0;
+  case NNC_RANK_SEND: *bytes = all; return (double)ranks * one;
+  }
+  return 0;
+}
+
+bool codegen_knows_links(const CodegenTarget *target, int64_t ranks) {
+  const Machine *m = &target->machine;
+  return ranks == 1 || (m->node_ranks > 0 && (ranks <= m->node_ranks || m->network.bytes_per_second > 0));
+}
+
+static NnLane lane_of(MlirOperation op) {
+  char name[16];
+  return nn_lane_by_name(nn_attr_str(op, ATTR_lane, name, sizeof name, "compute"));
+}
+
+StepPrediction codegen_predict(const CodegenTarget *target, MlirOperation func, int64_t ranks) {
+  StepPrediction p = {0};
+  NnStepList steps = nn_flatten(func);
+  double *over = allocate_array((size_t)steps.n + 1, sizeof *over), free_at[NN_LANES] = {0};   // by number in the plan
+  for (int i = 0, n = 0; i < steps.n; i++) {
+    const NnStep *s = &steps.items[i];
+    if (s->role != NN_STEP_RUN && s->role != NN_STEP_TAP) continue;
+    NnLane lane = lane_of(s->op);
+    double start = free_at[lane], sent, seconds = s->role == NN_STEP_RUN ? target_seconds(target, s->op) : 0;
+    seconds += machine_exchange_seconds(&target->machine, s->op, ranks, &sent);
+    int64_t waits[NN_LANES];
+    int n_waits = nn_attr_i64s(s->op, ATTR_waits, waits, NN_LANES);
+    for (int k = 0; k < n_waits; k++)
+      if (over[waits[k]] > start) start = over[waits[k]];
+    over[n] = free_at[lane] = start + seconds;
+    if (over[n] > p.seconds) p.seconds = over[n];
+    if (lane == NN_LANE_COMPUTE) p.computing += seconds;
+    if (lane == NN_LANE_COMM) p.exchanging += seconds;
+    p.bytes_sent += sent;
+    n++;
+  }
+  free(over);
+  nn_steps_free(&steps);
+  return p;
+}
