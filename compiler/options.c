@@ -182,8 +182,9 @@ static const Option rows[] = {
            "a program that several ranks can run (mpirun, torchrun, srun), each with its own micro-batch\n"
            "and all of the parameters: 'none' of the state is shared out",
            .words = OPTION_WORDS("none")),
-    OPTION(Options, ranks, "ranks", "K", COUNT, "with --emit=prediction: of how many ranks (default: 1)", .least = 1,
-           .most = 4096),
+    OPTION(Options, fit, "dim", "NAME", TEXT, "of nnc fit: the dimension that is made as large as fits"),
+    OPTION(Options, ranks, "ranks", "K", COUNT, "with --emit=prediction and nnc fit: of how many ranks (default: 1)",
+           .least = 1, .most = 4096),
     OPTION(Options, mpi, "mpi", "NAME", READ,
            "with --shard: openmpi or mpich, where nnc was built with both, or none, for\n"
            "ranks that are started with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT",
@@ -228,7 +229,9 @@ static const Option rows[] = {
 static const Command command =
     {.usage = "[options] MODEL.nn\n"
               "check [--json] FILE...      mistakes of model files only; 'nnc check --help'\n"
-              "fmt [--check] FILE...       files in their one layout; 'nnc fmt --help'",
+              "fmt [--check] FILE...       files in their one layout; 'nnc fmt --help'\n"
+              "fit --dim=NAME --memory-budget=SIZE [options] MODEL.nn\n"
+              "                            the largest NAME whose step fits SIZE",
      .before = "Compiles a network and its training to one native executable. MODEL '-' is standard input.",
      .after = "Exit status: 0 done, 1 diagnostics, 2 wrong usage, 70 a bug of nnc.",
      OPTIONS(rows)};
@@ -256,7 +259,7 @@ static int check(Options *options) {
     return options_misused("nnc", "--bucket=%s goes with --shard", options->bucket);
   if (options->ranks > 1 && !options->shard)
     return options_misused("nnc", "--ranks=%d goes with --shard", options->ranks);
-  if (options->ranks && options->emit != EMIT_prediction)
+  if (options->ranks && options->emit != EMIT_prediction && !options->fit)
     return options_misused("nnc", "--ranks=%d goes with --emit=prediction: with --shard=%s any number runs it",
                            options->ranks, options->shard ? options->shard : "none");
   if (options->mpi && !options->shard) return options_misused("nnc", "--mpi=%s goes with --shard", options->mpi);

@@ -26,18 +26,38 @@ static int64_t tokens_of_record(MlirOperation top) {
   return most;
 }
 
-void prediction_print(MlirModule module, const CodegenTarget *target, int64_t ranks, FILE *out) {
-  MlirOperation top = mlirModuleGetOperation(module), train = nn_module_function(module, "train"),
-                accumulate = nn_module_function(module, "accumulate");
-  int64_t micro_batches = nn_attr_i64(top, ATTR_accumulate, 1);
-  if (micro_batches < 1) micro_batches = 1;
-  StepPrediction p = codegen_predict(target, train, ranks);
-  for (int64_t i = 1; i < micro_batches && !mlirOperationIsNull(accumulate); i++) {
+static int64_t micro_batches(MlirOperation top) {
+  int64_t n = nn_attr_i64(top, ATTR_accumulate, 1);
+  return n > 1 ? n : 1;
+}
+
+static StepPrediction predict(MlirModule module, const CodegenTarget *target, int64_t ranks) {
+  MlirOperation accumulate = nn_module_function(module, "accumulate");
+  StepPrediction p = codegen_predict(target, nn_module_function(module, "train"), ranks);
+  for (int64_t i = 1; i < micro_batches(mlirModuleGetOperation(module)) && !mlirOperationIsNull(accumulate); i++) {
     StepPrediction more = codegen_predict(target, accumulate, ranks);
     p.seconds += more.seconds, p.computing += more.computing;
     p.exchanging += more.exchanging, p.bytes_sent += more.bytes_sent;
   }
-  double records = (double)(nn_attr_i64(top, ATTR_batch, 1) * micro_batches * ranks);
+  return p;
+}
+
+double prediction_items(MlirModule module, int64_t ranks, bool *tokens) {
+  MlirOperation top = mlirModuleGetOperation(module);
+  int64_t of_record = tokens_of_record(top);
+  *tokens = of_record > 1;
+  return (double)(nn_attr_i64(top, ATTR_batch, 1) * micro_batches(top) * ranks * of_record);
+}
+
+double prediction_seconds(MlirModule module, const CodegenTarget *target, int64_t ranks) {
+  return predict(module, target, ranks).seconds;
+}
+
+void prediction_print(MlirModule module, const CodegenTarget *target, int64_t ranks, FILE *out) {
+  MlirOperation top = mlirModuleGetOperation(module);
+  StepPrediction p = predict(module, target, ranks);
+  bool tokens;
+  double items = prediction_items(module, ranks, &tokens);
   fprintf(out, "%-21s %lld\n", "ranks", (long long)ranks);
   print_size(out, "memory of each", (double)nn_attr_i64(top, ATTR_arena, 0));
   char text[32];
@@ -51,6 +71,5 @@ void prediction_print(MlirModule module, const CodegenTarget *target, int64_t ra
     print_size(out, "  sent by each", p.bytes_sent);
     fputc('\n', out);
   }
-  int64_t tokens = tokens_of_record(top);
-  fprintf(out, "%-21s %.6g a second\n", tokens > 1 ? "tokens" : "records", records * (double)tokens / p.seconds);
+  fprintf(out, "%-21s %.6g a second\n", tokens ? "tokens" : "records", items / p.seconds);
 }

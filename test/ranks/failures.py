@@ -120,7 +120,7 @@ def main():
     say("other data", status != 0 and "rank 2 of 3 has other train data than rank 0" in output, output)
 
     # another program on one rank
-    subprocess.run([nnc, "-D", "N=8", "-O0", "--shard=none"] + MPI + TARGET + [source, "-o", f"{folder}/lenet_other"], check=True, capture_output=True)
+    subprocess.run([nnc, "-D", "N=8", "--bucket=64KiB", "--shard=none"] + MPI + TARGET + [source, "-o", f"{folder}/lenet_other"], check=True, capture_output=True)
     status, output = different("program", [f"--data={folder}", "--threads=1", "-q"], f"{folder}/lenet_other")
     say("another program", status != 0 and "rank 2 of 3 has another program than rank 0" in output, output)
 

@@ -1,0 +1,22 @@
+// nnc fit: the largest value of a dimension, such as the batch, whose plan fits some memory.
+#ifndef NNC_COMPILER_FIT_H
+#define NNC_COMPILER_FIT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct FitPlan {
+  int64_t value, arena;   // arena: bytes
+  double seconds;         // of a step, predicted
+  double items;           // records, or tokens, of a step of all ranks
+  bool tokens;
+} FitPlan;
+// Plans a program with the dimension at plan->value and fills the rest. False: such a program cannot be.
+typedef bool (*FitPlanFn)(void *context, FitPlan *plan);
+
+// The largest value whose arena takes at most `bytes`, and the next one, whose does not (value 0: one cannot be
+// planned). Requires that more of the dimension never takes less. Plans as few as it can: an arena is nearly linear.
+// False: not even 1 can be planned, or fits; then *best is that plan, its arena 0 where there is none.
+bool fit_search(int64_t bytes, FitPlanFn plan, void *context, FitPlan *best, FitPlan *next);
+
+#endif
