@@ -3,14 +3,19 @@
 
 ptx-registers.py FILE.ptx sm_90a                          by kind of kernel; make the file with nnc MODEL --target=cuda --gpu-arch=sm_90a --emit=ptx -o FILE.ptx
 ptx-registers.py --models NNC sm_80,sm_90 MODEL.nn...     by model, which NNC compiles for each architecture; on standard error the kernels that spill
+ptx-registers.py --page NNC                               writes the tables of docs/cuda.md, between its marks
 """
 import collections
+import contextlib
+import glob
+import io
 import os
 import re
 import subprocess
 import sys
 import tempfile
 
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 Kernel = collections.namedtuple('Kernel', 'name kind registers shared spills')
 
 
@@ -45,14 +50,18 @@ def assemble(path, arch):
     return out
 
 
-def by_kind(path, arch):
+def by_kind(path, arch, title=''):
     rows = collections.defaultdict(list)
     for k in assemble(path, arch):
         rows[k.kind].append(k)
-    print(f'| {arch} | kernels | registers, most | shared memory, most, bytes | kernels that spill |\n|---|---|---|---|---|')
+    print(f'| {title}{arch} | kernels | registers, most | shared memory, most, bytes | kernels that spill |\n|---|---|---|---|---|')
     for kind in sorted(rows):
         r = rows[kind]
         print(f'| {kind} | {len(r)} | {max(k.registers for k in r)} | {max(k.shared for k in r)} | {sum(k.spills > 0 for k in r)} |')
+
+
+def emit(nnc, model, arch, path):
+    subprocess.run([nnc, model, '--target=cuda', '--gpu-arch=' + arch, '--emit=ptx', '-o', path], check=True)
 
 
 def by_model(nnc, archs, models):
@@ -63,7 +72,7 @@ def by_model(nnc, archs, models):
         for arch in archs:
             with tempfile.TemporaryDirectory() as folder:
                 path = os.path.join(folder, 'model.ptx')
-                subprocess.run([nnc, model, '--target=cuda', '--gpu-arch=' + arch, '--emit=ptx', '-o', path], check=True)
+                emit(nnc, model, arch, path)
                 runs.append(assemble(path, arch))
             for k in runs[-1]:
                 if k.spills:
@@ -73,8 +82,33 @@ def by_model(nnc, archs, models):
         print(f'| {os.path.basename(model)[:-3]} | {len(runs[0])} | {most} | {shared} | {spills} |', flush=True)
 
 
+def write_page(nnc):
+    path = os.path.join(ROOT, 'docs', 'cuda.md')
+    models = sorted(glob.glob(os.path.join(ROOT, 'models', '*.nn')))
+    tables = {}
+    for mark, title in ('resnet50', 'ResNet-50, '), ('gpt_small', 'small GPT, '), ('models', None):
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out), tempfile.TemporaryDirectory() as folder:
+            if title:
+                ptx = os.path.join(folder, 'model.ptx')
+                emit(nnc, os.path.join(ROOT, 'models', mark + '.nn'), 'sm_90a', ptx)
+                by_kind(ptx, 'sm_90a', title)
+            else:
+                by_model(nnc, ['sm_80', 'sm_89', 'sm_90a', 'sm_100'], models)
+        tables[mark] = out.getvalue()
+    with open(path) as f:
+        text = f.read()
+    for mark, table in tables.items():
+        text, n = re.subn('(<!-- registers: %s -->\n).*?\n(?=\n)' % mark, lambda m: m.group(1) + table, text, flags=re.S)
+        assert n == 1, mark
+    with open(path, 'w') as f:
+        f.write(text)
+
+
 if __name__ == '__main__':
-    if sys.argv[1] == '--models':
+    if sys.argv[1] == '--page':
+        write_page(sys.argv[2])
+    elif sys.argv[1] == '--models':
         by_model(sys.argv[2], sys.argv[3].split(','), sys.argv[4:])
     else:
         by_kind(*sys.argv[1:3])
