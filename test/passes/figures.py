@@ -16,7 +16,8 @@ TARGETS = {"sm_80": ["--target=cuda", "--machine=a100"], "sm_90a-bf16": ["--targ
 
 
 def emitted(model, target, what):
-    return subprocess.run([nnc, str(models / model), *TARGETS[target], f"--emit={what}", "-o", "-"], check=True, capture_output=True, text=True).stdout
+    command = [nnc, str(models / model), *TARGETS[target], f"--emit={what}", "-o", "-"]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
 def nodes_of(model, target):
@@ -30,8 +31,8 @@ def microseconds(nodes):
 def steps(model, target):
     nodes = nodes_of(model, target)
     arena = re.match(r"arena .*\((\d+) bytes\)", emitted(model, target, "plan"))
-    return {"nodes": len(nodes), "bytes": sum(n["bytes"] for n in nodes), "workspace": sum(n["workspace"] for n in nodes), "arena": int(arena.group(1)),
-            "=microseconds": microseconds(nodes)}
+    return {"nodes": len(nodes), "bytes": sum(n["bytes"] for n in nodes), "workspace": sum(n["workspace"] for n in nodes),
+            "arena": int(arena.group(1)), "=microseconds": microseconds(nodes)}
 
 
 # The text of all kernels, their launches, and on the host the price: bytes depend on the machine there.
@@ -40,7 +41,8 @@ def kernels(model, target):
     launches = re.findall(r"^// (?:launch \d+: .*|grid .*|recomputes .*)", text, re.M)
     return {"operations": text.count("\n"), "loads": text.count("llvm.load"), "stores": text.count("llvm.store"), "barriers": text.count("barrier"),
             "divisions": len(re.findall(r"arith\.(?:div|rem)", text)), "selects": text.count("arith.select"), "loops": text.count("scf.for"),
-            **({"=microseconds": microseconds(nodes_of(model, target))} if target == "avx2" else {}), "=launches": len(launches), "=sizes": round(sum(math.log2(1 + int(n)) for line in launches for n in re.findall(r"\d+", line)))}
+            "=launches": len(launches), "=sizes": round(sum(math.log2(1 + int(n)) for line in launches for n in re.findall(r"\d+", line))),
+            **({"=microseconds": microseconds(nodes_of(model, target))} if target == "avx2" else {})}
 
 
 if kind == "steps":   # without resnet_deep, which takes longer than all others together
@@ -49,7 +51,7 @@ else:   # on the host without convolutions, whose layouts depend on the machine
     cases = [(f"{m}.nn", t) for m in ("gpt_small", "lstm_lm", "gcn", "graphsage", "mlp") for t in TARGETS]
     cases += [(f"{m}.nn", t) for m in ("lenet", "diffusion_unet", "two_inputs", "resnet_cifar") for t in ("sm_80", "sm_90a-bf16")]
 with concurrent.futures.ThreadPoolExecutor(2) as pool:
-    found = dict(zip(cases, pool.map(lambda c: (steps if kind == "steps" else kernels)(*c), cases)))
+    found = dict(zip(cases, pool.map(lambda c: globals()[kind](*c), cases)))
 if sys.argv[5:] == ["write"]:
     record.write_text("".join(f"{m} {t} {' '.join(f'{k}:{v}' for k, v in f.items())}\n" for (m, t), f in found.items()))
     sys.exit()
