@@ -151,15 +151,27 @@ static NncStepKind op_record_kind(MlirOperation op) {
   }
 }
 
+static int collective_kind(NnOp op) {
+  switch (op) {
+  case NN_OP_all_reduce: return NNC_ALL_REDUCE;
+  case NN_OP_rank_receive: return NNC_RANK_RECEIVE;
+  case NN_OP_rank_send: return NNC_RANK_SEND;
+  case NN_OP_reduce_scatter: return NNC_REDUCE_SCATTER;
+  case NN_OP_all_gather: return NNC_ALL_GATHER;
+  case NN_OP_rank_part: return NNC_RANK_PART;
+  default: return -1;
+  }
+}
+
 static bool read_collective(MlirOperation op, NncCollective *out) {
-  NnOp kind = nn_op_of(op);
-  if (kind != NN_OP_all_reduce && kind != NN_OP_rank_receive && kind != NN_OP_rank_send) return false;
+  int kind = collective_kind(nn_op_of(op));
+  if (kind < 0) return false;
   NnType t = nn_value_type(mlirOperationGetResult(op, 0));
-  *out = (NncCollective){.kind = kind == NN_OP_all_reduce     ? NNC_ALL_REDUCE
-                                 : kind == NN_OP_rank_receive ? NNC_RANK_RECEIVE
-                                                              : NNC_RANK_SEND,
+  *out = (NncCollective){.kind = (NncCollectiveKind)kind,
                          .dtype = (NncDtype)t.dtype,
-                         .elements = nn_type_elements(&t)};
+                         .elements = nn_type_elements(&t),
+                         .ranks = (int)nn_attr_i64(op, "ranks", 0),
+                         .adds = nn_attr_bool(op, "adds", false)};
   return true;
 }
 
@@ -189,8 +201,8 @@ void op_record_text(const OpRecord *r, int64_t scratch, Text *fields, Text *labe
     NNC_LIBRARY_RECORDS(WRITE)
 #undef WRITE
   case NNC_STEP_COLLECTIVE:
-    text_add(fields, "%d,%d,%lld,%lld", r->collective.kind, r->collective.dtype, (long long)r->collective.elements,
-             (long long)scratch);
+    text_add(fields, "%d,%d,%lld,%lld,%d,%d", r->collective.kind, r->collective.dtype,
+             (long long)r->collective.elements, (long long)scratch, r->collective.ranks, r->collective.adds);
     text_add(label, "%lld %s", (long long)r->collective.elements, nn_dtype_name((NnDtype)r->collective.dtype));
     break;
   default: require_promise(false, "an op that is neither a kernel nor the library's");

@@ -16,7 +16,8 @@ static double phase_seconds(const Machine *m, double to_each, int64_t ranks) {
   return inside > outside ? inside : outside;
 }
 
-// Sums over ranks: a part of each rank's numbers to each, then the part that is summed. Running values go from rank to
+// Sums over ranks: a part of each rank's numbers to each, then the part that is summed; one of the two where parts are
+// kept. Running values go from rank to
 // rank, and from the last to all.
 double machine_exchange_seconds(const Machine *m, MlirOperation op, int64_t ranks, double *bytes) {
   OpRecord r = op_record(op);
@@ -28,6 +29,9 @@ double machine_exchange_seconds(const Machine *m, MlirOperation op, int64_t rank
   if (!inside) one = m->network.message_seconds + all / m->network.bytes_per_second;
   switch (r.collective.kind) {
   case NNC_ALL_REDUCE: *bytes = 2 * part * (double)(ranks - 1); return 2 * phase_seconds(m, part, ranks);
+  case NNC_REDUCE_SCATTER: *bytes = all * (double)(ranks - 1); return phase_seconds(m, all, ranks);
+  case NNC_ALL_GATHER: *bytes = part * (double)(ranks - 1); return phase_seconds(m, part, ranks);
+  case NNC_RANK_PART:
   case NNC_RANK_RECEIVE: return 0;
   case NNC_RANK_SEND: *bytes = all; return (double)ranks * one;
   }

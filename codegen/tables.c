@@ -51,10 +51,21 @@ static void add_tensor(Text *t, const char *name, const char *role, const NnType
   text_add(t, ",%lld,%lld,%lld%s},\n", (long long)nn_type_bytes(type), (long long)offset, (long long)group, extra);
 }
 
+// Of a rank's part: its elements; *type becomes that of the tensor. 0: the argument is whole.
+static int64_t whole_type(MlirOperation func, int arg, NnType *type) {
+  MlirAttribute shape = nn_arg_attr(func, arg, ATTR_shape);
+  if (mlirAttributeIsNull(shape)) return 0;
+  int64_t part = nn_type_elements(type);
+  type->rank = (int)mlirDenseArrayGetNumElements(shape);
+  for (int i = 0; i < type->rank; i++) type->dim[i] = mlirDenseI64ArrayGetElement(shape, i);
+  return part;
+}
+
 static void add_argument(Text *t, MlirOperation func, int arg) {
   char *name = string_of(nn_arg_attr(func, arg, ATTR_name)), *role = string_of(nn_arg_attr(func, arg, ATTR_role)),
        *init = string_of(nn_arg_attr(func, arg, ATTR_init));
   NnType type = nn_value_type(mlirBlockGetArgument(nn_function_body(func), arg));
+  int64_t part = whole_type(func, arg, &type);
   Text extra = {0};
   if (*init) {
     text_add(&extra, ",");
@@ -74,6 +85,7 @@ static void add_argument(Text *t, MlirOperation func, int arg) {
     free(mean);
     free(deviation);
   }
+  if (part) text_add(&extra, ",.part=%lld", (long long)part);
   add_tensor(t, name, role_name(role), &type, nn_arg_i64(func, arg, ATTR_offset, 0),
              nn_arg_i64(func, arg, ATTR_group, -1), text_c_string(&extra));
   text_free(&extra);

@@ -134,6 +134,11 @@ void tables_add_program(const CodegenTarget *target, Text *out, MlirModule modul
   if (options->ranks)
     text_add(out, "  .comms=(const struct NncComm *const[]){%s&nnc_comm_tcp,0},\n",
              options->mpi ? "&nnc_comm_mpi," : "");
+  if (nn_has_attr(top, ATTR_shard)) {
+    text_add(out, "  .shard=");
+    add_string(out, get(top, mlirStringRefCreateFromCString(ATTR_shard)), "");
+    text_add(out, ",.ranks=%lld,\n", (long long)nn_attr_i64(top, ATTR_ranks, 0));
+  }
   add_training(out, top, get(top, mlirStringRefCreateFromCString(ATTR_schedule)));
   text_add(out, "};\n");
 }

@@ -41,6 +41,7 @@ static const char *const stages[] = {
     "epilogue",     // kernels around a convolution become part of it, where the target can
     "scan",         // what one step of each loop needs: the workspace of the loop in all that follows
     "schedule",     // the order that remat improves upon
+    "fetch",        // when parameters in parts are gathered; on the order, before remat counts their bytes
     "remat",        // the budget pass
     "gather",       // updates side by side where memory allows it: what remat kept to is final, and they are launched
                     // together
@@ -57,7 +58,7 @@ static int stages_for(Emit emit, bool sweep) {
   if (emit == EMIT_nn) return 0;
   if (emit != EMIT_problem && emit != EMIT_remat) return N_STAGES;
   int n = 0;
-  while (strcmp(stages[n], emit == EMIT_problem ? "schedule" : "remat") != 0) n++;
+  while (strcmp(stages[n], emit == EMIT_problem ? "fetch" : "remat") != 0) n++;
   return n + 1;
 }
 
@@ -353,6 +354,7 @@ static bool compile_for(const Options *options, Diagnostics *d, const AstFile *f
     return diag_error(d, (AstPos){file->source, 1, 1, 0}, "the file has no model");
   }
   if (options->shard) nn_set_attr(mlirModuleGetOperation(module), &NN_STR(ATTR_shard, options->shard));
+  if (options->ranks) nn_set_attr(mlirModuleGetOperation(module), &NN_I64(ATTR_ranks, options->ranks));
   const NnTarget *facts = codegen_target_facts(target);
   Planning planning = {.options = options, .d = d, .target = target, .ok = true};
   bool ok = read_cost_files(options, target, d, &planning.costs) && run_passes(options, facts, module, &planning);

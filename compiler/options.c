@@ -178,13 +178,15 @@ static const Option rows[] = {
     OPTION(Options, target, "target", "NAME", WORD,
            "host (default), cuda, or cuda-emu: cuda's kernels run by an emulator", .words = targets),
     OPTION_OF_GPU_ARCH(Options, "architecture of the GPU for cuda (default: sm_80)"),
-    OPTION(Options, shard, "shard", "none", WORD,
-           "a program that several ranks can run (mpirun, torchrun, srun), each with its own micro-batch\n"
-           "and all of the parameters: 'none' of the state is shared out",
-           .words = OPTION_WORDS("none")),
+    OPTION(Options, shard, "shard", "WHAT", WORD,
+           "a program that several ranks can run (mpirun, torchrun, srun), each with its own\n"
+           "micro-batch; each keeps all, but a part of WHAT: none, the optimizer's state, also\n"
+           "the gradients, or also the parameters",
+           .words = OPTION_WORDS("none", "optimizer", "gradients", "parameters")),
     OPTION(Options, fit, "dim", "NAME", TEXT, "of nnc fit: the dimension that is made as large as fits"),
-    OPTION(Options, ranks, "ranks", "K", COUNT, "with --emit=prediction and nnc fit: of how many ranks (default: 1)",
-           .least = 1, .most = 4096),
+    OPTION(Options, ranks, "ranks", "K", COUNT,
+           "of how many ranks; --shard=none leaves that open but to --emit=prediction and nnc fit", .least = 1,
+           .most = 4096),
     OPTION(Options, mpi, "mpi", "NAME", READ,
            "with --shard: openmpi or mpich, where nnc was built with both, or none, for\n"
            "ranks that are started with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT",
@@ -247,6 +249,23 @@ static bool same_file(const char *x, const char *y) {
   return stat(x, &a) == 0 && stat(y, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
+static int check_ranks(const Options *options, bool cuda) {
+  bool parts = options->shard && strcmp(options->shard, "none") != 0;
+  if (options->ranks > 1 && !options->shard)
+    return options_misused("nnc", "--ranks=%d goes with --shard", options->ranks);
+  if (options->ranks && !parts && options->emit != EMIT_prediction && !options->fit)
+    return options_misused("nnc", "--ranks=%d goes with --emit=prediction: with --shard=%s any number runs it",
+                           options->ranks, options->shard ? options->shard : "none");
+  if (parts && !options->ranks)
+    return options_misused("nnc", "--shard=%s needs the number of ranks: --ranks=K", options->shard);
+  if (parts && cuda && options->emit > EMIT_prediction)
+    return options_misused("nnc", "--shard=%s goes with --target=host, --shard=none with all", options->shard);
+  if (options->bucket && !options->shard)
+    return options_misused("nnc", "--bucket=%s goes with --shard", options->bucket);
+  if (options->mpi && !options->shard) return options_misused("nnc", "--mpi=%s goes with --shard", options->mpi);
+  return -1;
+}
+
 static int check(Options *options) {
   bool cuda = strcmp(options->target, "host") != 0;
   if (options->gpu_arch && !cuda)
@@ -255,14 +274,8 @@ static int check(Options *options) {
   if (options->emit == EMIT_asm && strcmp(options->target, "cuda") == 0)
     return options_misused("nnc", "--emit=asm is for the host; for --target=cuda it is --emit=ptx");
   if (options->math && !cuda) return options_misused("nnc", "--math=%s goes with --target=cuda", options->math);
-  if (options->bucket && !options->shard)
-    return options_misused("nnc", "--bucket=%s goes with --shard", options->bucket);
-  if (options->ranks > 1 && !options->shard)
-    return options_misused("nnc", "--ranks=%d goes with --shard", options->ranks);
-  if (options->ranks && options->emit != EMIT_prediction && !options->fit)
-    return options_misused("nnc", "--ranks=%d goes with --emit=prediction: with --shard=%s any number runs it",
-                           options->ranks, options->shard ? options->shard : "none");
-  if (options->mpi && !options->shard) return options_misused("nnc", "--mpi=%s goes with --shard", options->mpi);
+  int status = check_ranks(options, cuda);
+  if (status >= 0) return status;
   if (cuda && !options->gpu_arch) options->gpu_arch = "sm_80";
   if (options->math && !strcmp(options->math, "tf32") && !nn_gpu_arch_has_tf32(options->gpu_arch))
     return options_misused("nnc", "--math=tf32 needs sm_80 or later, not %s", options->gpu_arch);

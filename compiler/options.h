@@ -51,7 +51,7 @@ typedef struct Options {
   const char *report;            // file of the HTML page; NULL: none
   const char *machine, *costs;   // machine description, measured times; NULL: not given
   const char *mpi;               // of codegen_mpi, or "none"; NULL: the first
-  int ranks;                     // of a prediction; 0: one
+  int ranks;                     // of how many, 0: not given
   const char *fit;               // of nnc fit: the dimension; NULL: another command
   const char *shard;             // what of the state each of several ranks keeps, "none"; NULL: one rank
   const char *bucket;            // bytes of gradients that they exchange at once; NULL: not given

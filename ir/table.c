@@ -29,6 +29,9 @@
 #define nn_vjp_copy NULL
 #define nn_vjp_optimization_barrier NULL
 #define nn_vjp_all_reduce NULL
+#define nn_vjp_reduce_scatter NULL
+#define nn_vjp_all_gather NULL
+#define nn_vjp_rank_part NULL
 #define nn_vjp_rank_receive NULL
 #define nn_vjp_rank_send NULL
 #define nn_vjp_tap NULL

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "runtime/comm/comm.h"
 #include "runtime/runtime.h"
 
 char *checkpoint_default_path(void) { return xasprintf("%s.safetensors", nnc_program.model); }
@@ -27,7 +28,8 @@ const NncTensor *checkpoint_not_finite(const char *arena, bool weights_only) {
   for (int i = 0; i < nnc_program.n_persistent; i++) {
     const NncTensor *t = &nnc_program.persistent[i];
     if (weights_only && !is_weight(t)) continue;
-    if (find_not_finite(t->dtype, arena + t->offset, tensor_elements(t), false) >= 0) return t;
+    int64_t begin, own = ranks_own_elements(t, &begin);
+    if (find_not_finite(t->dtype, arena + t->offset, own, false) >= 0) return t;
   }
   return NULL;
 }
@@ -39,6 +41,49 @@ static bool refuse_not_finite(const char *path, const char *arena, bool weights_
   return t != NULL;
 }
 
+enum { MOST_AT_ONCE = 1 << 30 };   // bytes of a message
+
+static void send_part(const char *data, int64_t bytes) {
+  for (int64_t i = 0; i < bytes; i += MOST_AT_ONCE)
+    ranks.comm->send(data + i, (int)(bytes - i < MOST_AT_ONCE ? bytes - i : MOST_AT_ONCE), 0);
+}
+
+static void receive_part(char *data, int64_t bytes, int rank) {
+  for (int64_t i = 0; i < bytes; i += MOST_AT_ONCE)
+    ranks.comm->receive(data + i, (int)(bytes - i < MOST_AT_ONCE ? bytes - i : MOST_AT_ONCE), rank);
+}
+
+// A tensor of which each rank has a part: the first one writes all of them, and takes them also where it cannot.
+static bool put_parts(SafetensorsWriter *w, int index, const NncTensor *t, const char *arena, bool ok) {
+  int64_t size = dtype_bytes(t->dtype), begin, own = ranks_own_elements(t, &begin), n = tensor_elements(t);
+  if (ranks.rank > 0) {
+    send_part(arena + t->offset, own * size);
+    return ok;
+  }
+  ok = ok && safetensors_put(w, index, 0, arena + t->offset, own * size);
+  char *other = xmalloc((size_t)(t->part * size));
+  for (int r = 1; r < ranks.size && r * t->part < n; r++) {
+    int64_t rest = n - r * t->part, there = rest < t->part ? rest : t->part;
+    receive_part(other, there * size, r);
+    ok = ok && safetensors_put(w, index, r * t->part * size, other, there * size);
+  }
+  free(other);
+  return ok;
+}
+
+// w NULL: nothing is written here; what other ranks have of it, or this one, is given all the same.
+static bool put_all(SafetensorsWriter *w, const char *arena, bool weights_only) {
+  bool ok = w != NULL;
+  for (int i = 0, n = 0; i < nnc_program.n_persistent; i++) {
+    const NncTensor *t = &nnc_program.persistent[i];
+    if (weights_only && !is_weight(t)) continue;
+    if (t->part) ok = put_parts(w, n, t, arena, ok);
+    else ok = ok && put_tensor(w, n, t, arena);
+    n++;
+  }
+  return ok;
+}
+
 static bool save(SafetensorsWriter *w, const char *arena, bool weights_only) {
   const NncProgram *p = &nnc_program;
   for (int i = 0; i < p->n_persistent; i++) {
@@ -46,11 +91,17 @@ static bool save(SafetensorsWriter *w, const char *arena, bool weights_only) {
     if (!weights_only || is_weight(t)) safetensors_declare(w, t->name, t->dtype, t->rank, t->dim);
   }
   bool ok = safetensors_begin(w);
-  for (int i = 0, n = 0; i < p->n_persistent && ok; i++)
-    if (!weights_only || is_weight(&p->persistent[i])) ok = put_tensor(w, n++, &p->persistent[i], arena);
+  ok = put_all(ok ? w : NULL, arena, weights_only) && ok;
   if (ok) return safetensors_commit(w);
   safetensors_abandon(w);
   return false;
+}
+
+// Only the first rank writes. True: this one has done what it has to.
+static bool is_helper(const char *arena, bool weights_only) {
+  if (ranks.rank == 0) return false;
+  put_all(NULL, arena, weights_only);
+  return true;
 }
 
 static void add_integer(SafetensorsWriter *w, const char *key, int64_t value) {
@@ -95,7 +146,8 @@ bool checkpoint_may_replace(const char *path) {
 }
 
 bool checkpoint_save(const char *path, const char *arena, const TrainState *state, bool broken) {
-  if (!broken && refuse_not_finite(path, arena, false)) return false;
+  if (is_helper(arena, false)) return true;
+  if (!broken && refuse_not_finite(path, arena, false)) return put_all(NULL, arena, false);
   SafetensorsWriter *w = safetensors_create(path);
   weights_add_metadata(w);
   safetensors_add_metadata(w, "source", source_name());
@@ -119,7 +171,8 @@ bool checkpoint_save(const char *path, const char *arena, const TrainState *stat
 }
 
 bool weights_save(const char *path, const char *arena) {
-  if (refuse_not_finite(path, arena, true)) return false;
+  if (is_helper(arena, true)) return true;
+  if (refuse_not_finite(path, arena, true)) return put_all(NULL, arena, true);
   SafetensorsWriter *w = safetensors_create(path);
   weights_add_metadata(w);
   return save(w, arena, true);
@@ -150,14 +203,17 @@ static bool check_shape(const Safetensors *s, const SafetensorsEntry *e, const N
 static bool read_tensor(const Safetensors *s, const SafetensorsEntry *e, const NncTensor *t, char *arena) {
   NncDtype dtype = NNC_F32;
   safetensors_dtype(e->dtype, &dtype);
-  if (dtype == t->dtype && !tensor_is_permuted(t)) return safetensors_read(s, e, 0, t->bytes, arena + t->offset);
+  int64_t begin, size = dtype_bytes(t->dtype), own = ranks_own_elements(t, &begin);
+  if (dtype == t->dtype && !tensor_is_permuted(t))
+    return !own || safetensors_read(s, e, begin * size, own * size, arena + t->offset);
   char *raw = xmalloc((size_t)e->bytes), *logical = raw;
   bool ok = safetensors_read(s, e, 0, e->bytes, raw);
   if (ok && dtype != t->dtype) {
     logical = xmalloc((size_t)t->bytes);
     convert_elements(dtype, raw, t->dtype, logical, tensor_elements(t));
   }
-  if (ok) tensor_to_arena(t, logical, arena);
+  if (ok && t->part) memcpy(arena + t->offset, logical + begin * size, (size_t)(own * size));
+  else if (ok) tensor_to_arena(t, logical, arena);
   if (logical != raw) free(logical);
   free(raw);
   return ok;

@@ -160,15 +160,22 @@ static void print_ranks(void) {
     if (!c) continue;
     int64_t bytes = c->elements * dtype_bytes(c->dtype);
     chains += c->kind == NNC_RANK_SEND;
-    if (c->kind != NNC_ALL_REDUCE) continue;
+    if (c->kind == NNC_REDUCE_SCATTER) bytes *= c->ranks;
+    if (c->kind != NNC_ALL_REDUCE && c->kind != NNC_REDUCE_SCATTER) continue;
     buckets++;
     if (bytes > largest) largest = bytes;
     if (c->scratch_bytes > staging) staging = c->scratch_bytes;
   }
   char size[32], scratch[32];
-  printf("ranks           any number, by");
+  if (nnc_program.ranks) printf("ranks           %d, by", nnc_program.ranks);
+  else printf("ranks           any number, by");
   for (int i = 0; nnc_program.comms[i]; i++) printf("%s %s", i ? " or" : "", nnc_program.comms[i]->name);
   printf("; each has this arena\n");
+  if (nnc_program.ranks) {
+    bool gradients = strcmp(nnc_program.shard, "optimizer") != 0;
+    printf("  in parts      state of the optimizer%s%s\n", gradients ? ", gradients" : "",
+           strcmp(nnc_program.shard, "parameters") == 0 ? ", parameters" : "");
+  }
   printf("  gradients     in %lld bucket%s of at most %s, staging %s\n", (long long)buckets, buckets == 1 ? "" : "s",
          print_bytes(largest, size, sizeof size), print_bytes(staging, scratch, sizeof scratch));
   if (chains)

@@ -216,6 +216,15 @@ static uint64_t data_sum(const Dataset *d) {
   return sum;
 }
 
+static uint64_t parameter_sum(const Training *t) {
+  uint64_t sum = 0;
+  for (int i = 0; i < nnc_program.n_persistent; i++) {
+    const NncTensor *p = &nnc_program.persistent[i];
+    if (!p->part) sum = sum * 31 + checksum_of(t->s.arena.base + p->offset, (size_t)p->bytes);
+  }
+  return sum;
+}
+
 // Ranks that train together have the same program, options, data and values.
 static bool ranks_start_alike(const Training *t) {
   if (ranks.size == 1) return true;
@@ -231,7 +240,7 @@ static bool ranks_start_alike(const Training *t) {
       {"--stop-at", (uint64_t)t->o.stop_at, true},
       {"--save-every", (uint64_t)t->o.save_every, true},
       {"steps done", (uint64_t)t->state.step, true},
-      {"other parameters", checksum_of(t->s.arena.base, (size_t)nnc_program.persistent_bytes), false},
+      {"other parameters", parameter_sum(t), false},
   };
   free(program);
   return ranks_compare((int)(sizeof facts / sizeof *facts), facts);
@@ -341,10 +350,9 @@ static bool run_step(Training *t) {
 static double epoch_of(const Training *t) { return (double)t->state.step / (double)t->steps_per_epoch; }
 
 static bool save(Training *t) {
-  if (!is_first_rank()) return true;
   bool ok = arena_pull_persistent(&t->s.arena) && checkpoint_save(t->o.save, t->s.arena.base, &t->state, false);
   if (ok) t->saved_step = t->state.step;
-  return ok && (!t->o.keep || kept_add(&t->kept, t->o.save, t->state.step, t->o.keep));
+  return ok && (!t->o.keep || !is_first_rank() || kept_add(&t->kept, t->o.save, t->state.step, t->o.keep));
 }
 
 // Early stopping, --keep: the weights of the best evaluation go into a file of their own.
@@ -356,7 +364,7 @@ static void note_loss(Training *t, const Metrics *m) {
     return;
   }
   char *path = path_beside(t->o.save, ".best");
-  t->best_failed = is_first_rank() && (!arena_pull_persistent(&t->s.arena) || !weights_save(path, t->s.arena.base));
+  t->best_failed = !arena_pull_persistent(&t->s.arena) || !weights_save(path, t->s.arena.base);
   ranks_broadcast(&t->best_failed, sizeof t->best_failed);
   free(path);
   if (!t->best_failed) t->state.best = loss;   // else the next better one is tried
@@ -376,11 +384,11 @@ static void print_evaluation(Training *t, const Metrics *m) {
   fflush(stdout);
 }
 
-// The first rank alone evaluates; the others take its numbers.
+// The first rank alone evaluates, where it has all of the parameters; the others take its numbers.
 static bool evaluate(Training *t) {
   Metrics m;
   bool ok = true, stopped = false;
-  if (is_first_rank()) {
+  if (is_first_rank() || ranks_share_parameters()) {
     ok = session_evaluate(&t->s, &t->eval_data, &m);
     stopped = !ok && signals_stop_requested();
   } else {
@@ -406,7 +414,10 @@ static bool step_is_finite(Training *t, bool check_values) {
   if (!arena_pull_persistent(&t->s.arena)) return false;
   const NncTensor *value = broken ? NULL : checkpoint_not_finite(t->s.arena.base, false);
   if (ranks_agree(!broken && !value)) return true;
-  if (!is_first_rank()) return false;
+  if (!is_first_rank()) {
+    checkpoint_save("", t->s.arena.base, &t->state, true);   // gives its parts
+    return false;
+  }
   if (broken)
     report_error("the loss is not a finite number at step %lld (epoch %.3f)", (long long)t->state.step, epoch_of(t));
   else if (value)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/comm/comm.h"
 #include "runtime/runtime.h"
 
 typedef enum InitKind { INIT_CONSTANT, INIT_NORMAL, INIT_UNIFORM } InitKind;
@@ -64,18 +65,20 @@ bool init_tensor(const NncTensor *t, char *arena, uint64_t seed) {
     return false;
   }
   int64_t n = tensor_elements(t), element = dtype_bytes(t->dtype);
-  bool permuted = tensor_is_permuted(t);
-  char *out = permuted ? xmalloc((size_t)t->bytes) : arena + t->offset;
+  bool permuted = tensor_is_permuted(t), elsewhere = permuted || t->part;
+  char *out = elsewhere ? xmalloc((size_t)t->bytes) : arena + t->offset;
   uint64_t stream = stream_of(t->name);
 #pragma omp parallel for schedule(static)
   for (int64_t i = 0; i < n; i++) {
     double v = value(&init, seed, stream, i);
     convert_elements(NNC_F64, &v, t->dtype, out + i * element, 1);
   }
-  if (permuted) {
-    tensor_to_arena(t, out, arena);
-    free(out);
+  if (permuted) tensor_to_arena(t, out, arena);
+  if (t->part) {
+    int64_t begin, own = ranks_own_elements(t, &begin);
+    memcpy(arena + t->offset, out + begin * element, (size_t)(own * element));
   }
+  if (elsewhere) free(out);
   return true;
 }
 

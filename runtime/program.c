@@ -126,7 +126,7 @@ int64_t function_used_bytes(const NncFunction *f) {
 static bool verify_tensor(const NncTensor *t, int64_t alignment, int64_t limit, const char *where) {
   int64_t split = 1;
   for (int i = 0; i < t->split_rank; i++) split *= t->split[i];
-  bool ok = t->offset >= 0 && t->offset % alignment == 0 && t->offset + t->bytes <= limit &&
+  bool ok = t->offset >= 0 && t->offset % alignment == 0 && t->offset + tensor_arena_bytes(t) <= limit &&
             tensor_elements(t) * dtype_bytes(t->dtype) == t->bytes &&
             (t->split_rank == 0 || split == tensor_elements(t));
   if (!ok)

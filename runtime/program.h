@@ -64,6 +64,8 @@ typedef struct NncTensor {
   const double *mean, *deviation;   // (n_channels)
   bool carried;                     // states: goes on from batch to batch with a text, and begins anew with it
   bool csr;                         // inputs: files hold the starts of rows, the input the row of each edge
+  // persistent: at `offset` lies a rank's part, so many elements of the arena's order (support/bytes.h); 0: all of it
+  int64_t part;
 } NncTensor;
 
 // Convolution and matrix product for the library, in elements. Strides let transposed operands be read in place.
@@ -115,12 +117,22 @@ typedef struct NncAttention {
 // What ranks, the processes of a distributed program, give each other. buffers: what is laid one behind the other in
 // the last one, which is the result; RANK_RECEIVE skips the first. workspace: scratch_bytes.
 enum { NNC_MAX_RANKS = 4096, NNC_COLLECTIVE_PIECE = 25 << 20 };   // bytes that are exchanged at once
-typedef enum NncCollectiveKind { NNC_ALL_REDUCE, NNC_RANK_RECEIVE, NNC_RANK_SEND } NncCollectiveKind;
+// Parts are those of `ranks` (ir/ops.def, elements_per_rank in support/bytes.h).
+typedef enum NncCollectiveKind {
+  NNC_ALL_REDUCE,
+  NNC_RANK_RECEIVE,
+  NNC_RANK_SEND,
+  NNC_REDUCE_SCATTER,   // buffers: tensors, where it adds as many parts, the parts of the sums
+  NNC_ALL_GATHER,       // buffers: parts, the tensors one behind the other; of one part the last may be shorter
+  NNC_RANK_PART,        // buffers: tensor, part; no other rank is asked
+} NncCollectiveKind;
 typedef struct NncCollective {
   NncCollectiveKind kind;
   NncDtype dtype;
   int64_t elements;   // of the result
   int64_t scratch_bytes;
+  int ranks;   // that have parts; 0: any number, which have none
+  bool adds;
 } NncCollective;
 
 // Steps of one lane run one after the other, those of several beside each other, but for their waits. Order as NnLane
@@ -300,6 +312,8 @@ typedef struct NncProgram {
   int threads;
   // what may move bytes between ranks (runtime/comm/comm.h), NULL behind the last; NULL: there is one rank
   const struct NncComm *const *comms;
+  const char *shard;   // what ranks keep only a part of: "none", "optimizer", "gradients", "parameters"; NULL: one rank
+  int ranks;           // that have parts; 0: any number can run it
 } NncProgram;
 
 extern const NncProgram nnc_program;

@@ -44,6 +44,7 @@ bool dtype_is_float(NncDtype t);
 void narrow_to_float(NncDtype from, const void *src, float *dst, int64_t n);
 void narrow_from_float(const float *src, NncDtype to, void *dst, int64_t n);
 int64_t tensor_elements(const NncTensor *t);
+int64_t tensor_arena_bytes(const NncTensor *t);   // of a persistent one: of this rank's part
 bool tensor_is_permuted(const NncTensor *t);
 // Copies between the logical row-major order and the order in the arena; t->bytes bytes each.
 void tensor_to_arena(const NncTensor *t, const void *logical, char *arena);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/comm/comm.h"
 #include "runtime/runtime.h"
 
 static bool make_executor(const Arena *arena, const char *name, bool wanted, Executor **out) {
@@ -17,6 +18,18 @@ static int64_t needed_bytes(const char *name, bool wanted) {
   return f ? f->arena_bytes : 0;
 }
 
+// A program of which each rank keeps a part runs on as many ranks as it was compiled for.
+static bool has_its_ranks(bool trains) {
+  const NncProgram *p = &nnc_program;
+  if (!p->ranks || p->ranks == ranks.size || (!trains && !ranks_share_parameters())) return true;
+  if (ranks.rank == 0)
+    report_error("%s is compiled for %d ranks (nnc --shard=%s --ranks=%d), each with a part of the %s, and is run by "
+                 "%d",
+                 p->model, p->ranks, p->shard, p->ranks,
+                 strcmp(p->shard, "optimizer") == 0 ? "optimizer's state" : p->shard, ranks.size);
+  return false;
+}
+
 bool session_open(Session *s, int functions, const DeviceOptions *device) {
   memset(s, 0, sizeof *s);
   s->seed = (uint64_t)nnc_program.seed;
@@ -26,6 +39,7 @@ bool session_open(Session *s, int functions, const DeviceOptions *device) {
     report_error("%s has no train section", nnc_program.source);
     return false;
   }
+  if (!has_its_ranks(train)) return false;
   if (!nnc_program.device->check(device) || !program_verify()) return false;
   int64_t bytes = nnc_program.persistent_bytes;
   int64_t needs[] = {needed_bytes("train", train), needed_bytes("accumulate", train), needed_bytes("eval", eval),
@@ -171,7 +185,7 @@ static bool evaluate_all(Session *s, const Dataset *d, Metrics *out) {
   int64_t batch = function_batch(f), full = d->records / batch, rest = d->records % batch;
   for (int64_t i = 0; i < full; i++) {
     if (!evaluate_batch(s, d, i * batch, out, (double)batch)) return false;
-    if (signals_stop_requested()) return false;
+    if (signals_stop_requested() && !ranks_share_parameters()) return false;   // else all end after the same step
   }
   if (rest && !(evaluate_batch(s, d, full * batch, out, (double)batch) &&
                 evaluate_batch(s, d, d->records, out, -(double)(batch - rest))))

@@ -23,6 +23,8 @@ int64_t tensor_elements(const NncTensor *t) {
   return n;
 }
 
+int64_t tensor_arena_bytes(const NncTensor *t) { return t->part ? t->part * dtype_bytes(t->dtype) : t->bytes; }
+
 bool tensor_is_permuted(const NncTensor *t) {
   for (int i = 0; i < t->split_rank; i++)
     if (t->perm[i] != i) return true;

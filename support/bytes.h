@@ -12,4 +12,11 @@ bool parse_bytes(const char *text, int64_t *bytes, double *percent);
 // "3.98 GiB", written to buf, which is returned.
 const char *print_bytes(int64_t bytes, char *buf, size_t size);
 
+// Of `elements` of `size` bytes that are shared out over ranks, how many each gets: whole lines of 64 bytes, so that
+// the last ranks may get fewer, or none. What is stored is as long on all of them.
+static inline int64_t elements_per_rank(int64_t elements, int64_t size, int64_t ranks) {
+  int64_t line = 64 / size, part = (elements + ranks - 1) / ranks;
+  return (part + line - 1) / line * line;
+}
+
 #endif

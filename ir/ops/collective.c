@@ -1,6 +1,7 @@
 // Collectives: what the ranks of a distributed program give each other. Operands lie one behind the other, flattened,
 // in the one result.
 #include "ir/ops/ops.h"
+#include "support/bytes.h"
 
 static bool infer_bucket(NnOpCall *c, int first, NnType *result) {
   int64_t elements = 0;
@@ -20,6 +21,69 @@ static bool infer_bucket(NnOpCall *c, int first, NnType *result) {
 bool nn_infer_all_reduce(NnOpCall *c, int n_results, NnType *result) {
   (void)n_results;
   return infer_bucket(c, 0, result);
+}
+
+// Parts of what `ranks` share.
+
+static bool need_ranks(NnOpCall *c, int64_t *ranks) {
+  *ranks = nn_call_i64(c, "ranks", 0);
+  return *ranks >= 1 || nn_fail(c, "ranks must be at least 1, found %lld", (long long)*ranks);
+}
+
+static int64_t part_of(const NnType *whole, int64_t ranks) {
+  return elements_per_rank(nn_type_elements(whole), nn_dtype_bytes(whole->dtype), ranks);
+}
+
+static bool need_floats(NnOpCall *c) {
+  NnType flat;
+  return infer_bucket(c, 0, &flat);
+}
+
+bool nn_infer_reduce_scatter(NnOpCall *c, int n_results, NnType *result) {
+  (void)n_results;
+  int64_t ranks, elements = 0;
+  bool adds = nn_call_bool(c, "adds", false);
+  if (!need_floats(c) || !need_ranks(c, &ranks)) return false;
+  if (adds && c->n_operands % 2)
+    return nn_fail(c, "operands and what they are added to must be as many, found %d operands", c->n_operands);
+  int n = adds ? c->n_operands / 2 : c->n_operands;
+  for (int i = 0; i < n; i++) {
+    int64_t part = part_of(&c->operand[i], ranks);
+    elements += part;
+    if (adds && (c->operand[n + i].rank != 1 || c->operand[n + i].dim[0] != part))
+      return nn_fail(c, "operand %d must be a part of %lld elements, found %s", n + i, (long long)part,
+                     nn_text(&c->operand[n + i]).text);
+  }
+  *result = nn_type(c->operand[0].dtype, 1, &elements);
+  return true;
+}
+
+bool nn_infer_all_gather(NnOpCall *c, int n_results, NnType *result) {
+  (void)n_results;
+  int64_t ranks, elements = 0;
+  if (!need_floats(c) || !need_ranks(c, &ranks)) return false;
+  for (int i = 0; i < c->n_operands; i++) {
+    if (c->operand[i].rank != 1)
+      return nn_fail(c, "operand %d must be a part, flat, found %s", i, nn_text(&c->operand[i]).text);
+    elements += ranks * c->operand[i].dim[0];
+  }
+  if (result->rank < 0) {
+    *result = nn_type(c->operand[0].dtype, 1, &elements);
+    return true;
+  }
+  bool all = result->rank == 1 && result->dim[0] == elements;
+  if (all || (c->n_operands == 1 && part_of(result, ranks) == c->operand[0].dim[0])) return true;
+  return nn_fail(c, "parts of %lld elements in all, on %lld ranks, are not those of %s", (long long)(elements / ranks),
+                 (long long)ranks, nn_text(result).text);
+}
+
+bool nn_infer_rank_part(NnOpCall *c, int n_results, NnType *result) {
+  (void)n_results;
+  int64_t ranks;
+  if (!need_floats(c) || !need_ranks(c, &ranks)) return false;
+  int64_t part = part_of(&c->operand[0], ranks);
+  *result = nn_type(c->operand[0].dtype, 1, &part);
+  return true;
 }
 
 bool nn_infer_rank_receive(NnOpCall *c, int n_results, NnType *result) {

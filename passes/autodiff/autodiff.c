@@ -254,7 +254,7 @@ static bool build_step(MlirModule module, MlirOperation train, const Optimizer *
       signature_free(&s);
       return false;
     }
-    optimizer_build_accumulation(&s, params, n);
+    optimizer_build_accumulation(o, &s, params, n);
     signature_finish(&s);
   }
   Signature s = signature_of(train);

@@ -54,6 +54,9 @@ Signature signature_of(MlirOperation func);
 // init may be NULL, group -1: no such attribute. The argument's number is n_args - 1 afterwards.
 MlirValue signature_add_arg(Signature *s, NnType type, MlirLocation loc, const char *role, const char *name,
                             const char *init, int64_t group);
+// The same of a part of a tensor of type `whole`.
+MlirValue signature_add_part(Signature *s, NnType part, NnType whole, MlirLocation loc, const char *role,
+                             const char *name, const char *init, int64_t group);
 // value becomes the new content of argument `tied`.
 void signature_add_update(Signature *s, MlirValue value, const char *name, int tied);
 void signature_finish(Signature *s);   // writes type, attributes and return; frees
@@ -76,7 +79,10 @@ typedef struct Optimizer {
   double loss_scale;       // the loss is differentiated times this, at first; 1: none
   int64_t scale_every;     // steps without overflow until the scale doubles; 0: it stays
   bool ranks;              // gradients are summed over the ranks of a distributed program
-  double ema;              // of the parameters: average = ema average + (1 - ema) updated parameter; 0: none
+  int64_t parts;      // each of so many ranks keeps a part of the state and updates its part of the parameters; 0: all
+  bool scatters;      // and of the gradients
+  bool keeps_parts;   // and of the parameters
+  double ema;         // of the parameters: average = ema average + (1 - ema) updated parameter; 0: none
 } Optimizer;
 // Reads nn.optimizer, nn.groups, nn.clip_norm, nn.accumulate, nn.loss_scale, nn.ema. False after reporting. Owned:
 // optimizer_free.
@@ -103,7 +109,7 @@ MlirValue optimizer_share(const Optimizer *o, NnBuilder *b, MlirValue hyper);   
 void optimizer_build(const Optimizer *o, Signature *s, TrainedParam *params, int n, MlirOperation start,
                      MlirValue scale, MlirValue hyper);
 // In @accumulate: adds the gradients to the accumulators.
-void optimizer_build_accumulation(Signature *s, TrainedParam *params, int n);
+void optimizer_build_accumulation(const Optimizer *o, Signature *s, TrainedParam *params, int n);
 
 // loss_scale.c. A changing scale is an argument of the step; null where there is none.
 MlirValue loss_scale_add(const Optimizer *o, Signature *s);

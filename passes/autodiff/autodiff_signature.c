@@ -51,16 +51,23 @@ static MlirNamedAttribute named_number(MlirContext ctx, const char *name, int64_
 
 MlirValue signature_add_arg(Signature *s, NnType type, MlirLocation loc, const char *role, const char *name,
                             const char *init, int64_t group) {
+  return signature_add_part(s, type, type, loc, role, name, init, group);
+}
+
+MlirValue signature_add_part(Signature *s, NnType part, NnType whole, MlirLocation loc, const char *role,
+                             const char *name, const char *init, int64_t group) {
   MlirContext ctx = mlirOperationGetContext(s->func);
-  MlirNamedAttribute attrs[4];
+  MlirNamedAttribute attrs[5];
   int n = 0;
   attrs[n++] = named_text(ctx, ATTR_role, role);
   attrs[n++] = named_text(ctx, ATTR_name, name);
   if (init) attrs[n++] = named_text(ctx, ATTR_init, init);
   if (group >= 0) attrs[n++] = named_number(ctx, ATTR_group, group);
+  if (!nn_type_equal(&part, &whole))
+    attrs[n++] = named(ctx, ATTR_shape, mlirDenseI64ArrayGet(ctx, whole.rank, whole.dim));
   push(&s->arg_attrs, s->n_args, mlirDictionaryAttrGet(ctx, n, attrs));
   s->n_args++;
-  return mlirBlockAddArgument(nn_function_body(s->func), nn_type_to_mlir(ctx, &type), loc);
+  return mlirBlockAddArgument(nn_function_body(s->func), nn_type_to_mlir(ctx, &part), loc);
 }
 
 void signature_add_update(Signature *s, MlirValue value, const char *name, int tied) {

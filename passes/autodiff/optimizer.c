@@ -10,6 +10,7 @@
 #include "passes/passes.h"
 #include "passes/ptr_map.h"
 #include "passes/rewrite.h"
+#include "support/bytes.h"
 
 static bool optimizer_parse(const char *name, OptimizerKind *out) {
   static const char *const names[] = {[OPTIMIZER_SGD] = "sgd",
@@ -22,6 +23,16 @@ static bool optimizer_parse(const char *name, OptimizerKind *out) {
       return true;
     }
   return false;
+}
+
+static void read_shards(MlirOperation root, Optimizer *o) {
+  char text[16];
+  const char *shard = nn_attr_str(root, ATTR_shard, text, sizeof text, "");
+  o->ranks = *shard;
+  o->keeps_parts = strcmp(shard, "parameters") == 0;
+  o->scatters = o->keeps_parts || strcmp(shard, "gradients") == 0;
+  bool splits = o->scatters || strcmp(shard, "optimizer") == 0;
+  o->parts = splits ? nn_attr_i64(root, ATTR_ranks, 1) : 0;
 }
 
 static OptimizerGroup read_group(MlirAttribute dictionary) {
@@ -40,8 +51,8 @@ bool optimizer_read(MlirModule module, Optimizer *out) {
   char name[32];
   *out = (Optimizer){.clip_norm = nn_attr_f64(root, ATTR_clip_norm, 0),
                      .accumulate = nn_attr_i64(root, ATTR_accumulate, 1),
-                     .ema = nn_attr_f64(root, ATTR_ema, 0),
-                     .ranks = nn_has_attr(root, ATTR_shard)};
+                     .ema = nn_attr_f64(root, ATTR_ema, 0)};
+  read_shards(root, out);
   MlirAttribute scale = mlirOperationGetAttributeByName(root, mlirStringRefCreateFromCString(ATTR_loss_scale));
   NnOpCall scaling = {.attrs = scale};
   bool scaled = !mlirAttributeIsNull(scale) && mlirAttributeIsADictionary(scale);
@@ -127,12 +138,32 @@ static const Scalars *scalars_of(Step *step, int64_t group) {
   return s;
 }
 
-// A new persistent argument of the parameter's type named <param>.<suffix>. *arg is its number.
-static MlirValue add_companion(Signature *s, const TrainedParam *p, const char *role, const char *suffix,
+static MlirValue exchange(const Optimizer *o, NnBuilder *b, NnOp op, int n, const MlirValue *operands, bool adds,
+                          const NnType *asked) {
+  NnAttr attrs[] = {NN_I64("ranks", o->parts), NN_BOOL("adds", true)};
+  return mlirOperationGetResult(nn_build(b, op, n, operands, 1 + adds, attrs, asked), 0);
+}
+
+static MlirValue part_of(const Optimizer *o, NnBuilder *b, MlirValue whole) {
+  return exchange(o, b, NN_OP_rank_part, 1, &whole, false, NULL);
+}
+
+static MlirValue gather(const Optimizer *o, NnBuilder *b, MlirValue part, NnType whole) {
+  return exchange(o, b, NN_OP_all_gather, 1, &part, false, &whole);
+}
+
+static NnType part_type(const Optimizer *o, NnType whole) {
+  int64_t n = elements_per_rank(nn_type_elements(&whole), nn_dtype_bytes(whole.dtype), o->parts);
+  return nn_type(whole.dtype, 1, &n);
+}
+
+// A new persistent argument of the parameter's type, or of a part of it, named <param>.<suffix>. *arg is its number.
+static MlirValue add_companion(Signature *s, const TrainedParam *p, NnType type, const char *role, const char *suffix,
                                const char *init, MlirLocation loc, int *arg) {
   char *name;
   if (asprintf(&name, "%s.%s", p->name, suffix) < 0) abort();
-  MlirValue v = signature_add_arg(s, nn_value_type(p->value), loc, role, name, init, p->group);
+  NnType whole = nn_value_type(mlirBlockGetArgument(nn_function_body(s->func), p->arg));
+  MlirValue v = signature_add_part(s, type, whole, loc, role, name, init, p->group);
   *arg = s->n_args - 1;
   free(name);
   return v;
@@ -156,19 +187,24 @@ static void update_state(Step *step, NnBuilder *b, const TrainedParam *p, const 
 static MlirValue momentum_direction(Step *step, NnBuilder *b, const TrainedParam *p, MlirValue g, int *arg,
                                     MlirValue *velocity) {
   const OptimizerGroup *group = &step->o->group[p->group];
-  MlirValue v = add_companion(step->s, p, "opt", "momentum", "zeros", b->loc, arg);
+  MlirValue v = add_companion(step->s, p, nn_value_type(p->value), "opt", "momentum", "zeros", b->loc, arg);
   *velocity = add(b, scaled(b, v, group->momentum), g);
   return group->nesterov ? add(b, g, scaled(b, *velocity, group->momentum)) : *velocity;
 }
 
 // The updated parameter, and its moving average where one is kept: a state that begins as the parameter does.
 static void add_parameter(Step *step, NnBuilder *b, const TrainedParam *p, MlirValue updated) {
+  const Optimizer *o = step->o;
+  NnType whole = nn_value_type(mlirBlockGetArgument(nn_function_body(step->s->func), p->arg));
   updated = loss_scale_choose(b, step->finite, updated, p->value);
-  signature_add_update(step->s, updated, p->name, p->arg);
-  double decay = step->o->ema;
+  MlirValue gathered = o->parts ? gather(o, b, updated, whole) : updated;
+  signature_add_update(step->s, gathered, p->name, p->arg);
+  double decay = o->ema;
   if (decay <= 0) return;
   int arg;
-  MlirValue average = add_companion(step->s, p, "state", "ema", p->init ? p->init : "zeros", b->loc, &arg);
+  if (!o->keeps_parts) updated = gathered;
+  MlirValue average = add_companion(step->s, p, nn_value_type(updated), "state", "ema", p->init ? p->init : "zeros",
+                                    b->loc, &arg);
   update_state(step, b, p, "ema", arg, add(b, scaled(b, average, decay), scaled(b, updated, 1 - decay)));
 }
 
@@ -189,8 +225,8 @@ static void update_adam(Step *step, NnBuilder *b, const TrainedParam *p, MlirVal
   const OptimizerGroup *group = &step->o->group[p->group];
   const Scalars *scalars = scalars_of(step, p->group);
   int m_arg, v_arg;
-  MlirValue m = add_companion(step->s, p, "opt", "exp_avg", "zeros", b->loc, &m_arg);
-  MlirValue v = add_companion(step->s, p, "opt", "exp_avg_sq", "zeros", b->loc, &v_arg);
+  MlirValue m = add_companion(step->s, p, nn_value_type(p->value), "opt", "exp_avg", "zeros", b->loc, &m_arg);
+  MlirValue v = add_companion(step->s, p, nn_value_type(p->value), "opt", "exp_avg_sq", "zeros", b->loc, &v_arg);
   if (step->o->kind == OPTIMIZER_ADAM && group->weight_decay != 0)
     g = add(b, g, scaled(b, p->value, group->weight_decay));
   m = add(b, scaled(b, m, group->beta1), scaled(b, g, 1 - group->beta1));
@@ -283,16 +319,41 @@ static MlirValue add_to_sum(NnBuilder *b, MlirValue sum, MlirValue gradient) {
   return add(b, sum, nn_unary(b, NN_OP_optimization_barrier, gradient));
 }
 
-// The gradient of the whole step, over all ranks.
-static MlirValue whole_gradient(const Optimizer *o, NnBuilder *b, const TrainedParam *p, MlirValue g, MlirValue scale) {
-  if (o->ranks) {
-    NnType type = nn_value_type(g);
-    g = nn_reshape(b, mlirOperationGetResult(nn_build(b, NN_OP_all_reduce, 1, &g, 0, NULL, NULL), 0), type.rank,
-                   type.dim);
+// The sum over ranks of what each of them has.
+static MlirValue sum_over_ranks(NnBuilder *b, MlirValue g) {
+  NnType type = nn_value_type(g);
+  return nn_reshape(b, mlirOperationGetResult(nn_build(b, NN_OP_all_reduce, 1, &g, 0, NULL, NULL), 0), type.rank,
+                    type.dim);
+}
+
+// This rank's part of that and of `sum`, which may be null.
+static MlirValue scattered_sum(const Optimizer *o, NnBuilder *b, MlirValue sum, MlirValue g) {
+  MlirValue operands[] = {g, sum};
+  bool adds = !nn_value_is_null(sum);
+  return exchange(o, b, NN_OP_reduce_scatter, 1 + adds, operands, adds, NULL);
+}
+
+// The gradient of the whole step, over all ranks, and to judge it the whole: *whole, null where nobody has it. `sum`:
+// this rank's part of the micro-batches before, null: there are none, or g has them. Returns what this rank updates
+// with. What is judged is summed on all ranks, which moves as much as scattering and gathering it does, in fewer bytes.
+static MlirValue step_gradient(const Optimizer *o, NnBuilder *b, const TrainedParam *p, MlirValue g, MlirValue sum,
+                               MlirValue scale, bool judges, MlirValue *whole) {
+  bool scatters = o->scatters && (!judges || !nn_value_is_null(sum));
+  NnType type = nn_value_type(g);
+  MlirValue all = nn_null_value();
+  if (scatters) {
+    g = scattered_sum(o, b, sum, g);
+    if (judges) all = gather(o, b, g, type);
+  } else {
+    all = o->ranks ? sum_over_ranks(b, g) : g;
   }
-  g = loss_scale_remove(o, b, g, scale);
-  tap_gradient(b, p, g);
-  return g;
+  if (!nn_value_is_null(all)) {
+    all = loss_scale_remove(o, b, all, scale);
+    tap_gradient(b, p, all);
+  }
+  *whole = all;
+  if (scatters) return loss_scale_remove(o, b, g, scale);
+  return o->parts ? part_of(o, b, all) : all;
 }
 
 // What all gradients together decide: the factor that clips them, and whether any overflowed.
@@ -322,6 +383,12 @@ static MlirValue keeps_states(const Optimizer *o, NnBuilder *b, MlirValue hyper,
   return nn_binary(b, NN_OP_or, finite, nn_compare(b, "lt", last, nn_constant_like(b, last, 1)));
 }
 
+// The sum of the micro-batches before, or this rank's part of it.
+static MlirValue add_accumulator(const Optimizer *o, Signature *s, const TrainedParam *p, MlirLocation loc, int *arg) {
+  NnType type = nn_value_type(p->value);
+  return add_companion(s, p, o->scatters ? part_type(o, type) : type, "accum", "grad_accum", "zeros", loc, arg);
+}
+
 void optimizer_build(const Optimizer *o, Signature *s, TrainedParam *params, int n, MlirOperation start,
                      MlirValue scale, MlirValue hyper) {
   Positions positions = positions_of(s->func);
@@ -330,10 +397,10 @@ void optimizer_build(const Optimizer *o, Signature *s, TrainedParam *params, int
                .start = start,
                .scalars = calloc((size_t)o->n_groups, sizeof *step.scalars),
                .finite = nn_null_value()};
-  MlirValue *gradient = calloc((size_t)n + 1, sizeof *gradient);
+  MlirValue *gradient = calloc((size_t)n + 1, sizeof *gradient), *whole = calloc((size_t)n + 1, sizeof *whole);
   MlirValue *accumulator = calloc((size_t)n + 1, sizeof *accumulator);
   int *accumulator_arg = calloc((size_t)n + 1, sizeof *accumulator_arg);
-  if (!step.scalars || !gradient || !accumulator || !accumulator_arg) abort();
+  if (!step.scalars || !gradient || !whole || !accumulator || !accumulator_arg) abort();
   bool judges = o->clip_norm > 0 || !nn_value_is_null(scale), waits = judges || optimizer_has_share(o), judged = false;
   int n_states = s->n_results;
   step.hyper = nn_value_is_null(hyper) ? optimizer_add_hyper(o, s) : hyper;
@@ -342,23 +409,25 @@ void optimizer_build(const Optimizer *o, Signature *s, TrainedParam *params, int
     NnBuilder b = waits ? builder_at_end(&positions, &params[i], "update") : builder_for(&positions, &params[i]);
     gradient[i] = params[i].gradient;
     if (o->accumulate <= 1) continue;   // else what the earlier micro-batches left is added
-    accumulator[i] = add_companion(s, &params[i], "accum", "grad_accum", "zeros", b.loc, &accumulator_arg[i]);
-    gradient[i] = add_to_sum(&b, accumulator[i], gradient[i]);
+    accumulator[i] = add_accumulator(o, s, &params[i], b.loc, &accumulator_arg[i]);
+    if (!o->scatters) gradient[i] = add_to_sum(&b, accumulator[i], gradient[i]);
   }
   for (int i = 0; i < n; i++) {
     if (nn_value_is_null(gradient[i])) continue;
     NnBuilder b = waits ? builder_at_end(&positions, &params[i], "update") : builder_for(&positions, &params[i]);
-    gradient[i] = whole_gradient(o, &b, &params[i], gradient[i], scale);
+    gradient[i] = step_gradient(o, &b, &params[i], gradient[i], accumulator[i], scale, judges, &whole[i]);
   }
   MlirValue factor = nn_null_value();
   for (int i = 0; i < n; i++) {
     if (nn_value_is_null(gradient[i])) continue;
     NnBuilder b = waits ? builder_at_end(&positions, &params[i], "backward") : builder_for(&positions, &params[i]);
-    if (judges && !judged) factor = judge_gradients(&step, &b, gradient, n, scale), judged = true;
+    if (judges && !judged) factor = judge_gradients(&step, &b, whole, n, scale), judged = true;
     if (!nn_value_is_null(factor)) gradient[i] = mul(&b, gradient[i], spread(&b, factor, gradient[i]));
     b.phase = "update";
-    if (o->kind == OPTIMIZER_SGD || o->kind == OPTIMIZER_MOMENTUM) update_sgd(&step, &b, &params[i], gradient[i]);
-    else update_adam(&step, &b, &params[i], gradient[i]);
+    TrainedParam updated = params[i];   // or this rank's part of it
+    if (o->parts) updated.value = part_of(o, &b, updated.value);
+    if (o->kind == OPTIMIZER_SGD || o->kind == OPTIMIZER_MOMENTUM) update_sgd(&step, &b, &updated, gradient[i]);
+    else update_adam(&step, &b, &updated, gradient[i]);
     if (o->accumulate > 1)
       update_companion(s, &params[i], "grad_accum", accumulator_arg[i], nn_constant_like(&b, accumulator[i], 0));
   }
@@ -369,19 +438,21 @@ void optimizer_build(const Optimizer *o, Signature *s, TrainedParam *params, int
   }
   free(step.scalars);
   free(gradient);
+  free(whole);
   free(accumulator);
   free(accumulator_arg);
   positions_free(&positions);
 }
 
-void optimizer_build_accumulation(Signature *s, TrainedParam *params, int n) {
+void optimizer_build_accumulation(const Optimizer *o, Signature *s, TrainedParam *params, int n) {
   Positions positions = positions_of(s->func);
   for (int i = 0; i < n; i++) {
     if (nn_value_is_null(params[i].gradient)) continue;
     NnBuilder b = builder_at_end(&positions, &params[i], "update");
     int arg;
-    MlirValue accumulator = add_companion(s, &params[i], "accum", "grad_accum", "zeros", b.loc, &arg);
-    update_companion(s, &params[i], "grad_accum", arg, add_to_sum(&b, accumulator, params[i].gradient));
+    MlirValue accumulator = add_accumulator(o, s, &params[i], b.loc, &arg), g = params[i].gradient;
+    update_companion(s, &params[i], "grad_accum", arg,
+                     o->scatters ? scattered_sum(o, &b, accumulator, g) : add_to_sum(&b, accumulator, g));
   }
   positions_free(&positions);
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "passes/distribute/distribute.h"
 #include "passes/passes.h"
 #include "passes/ptr_map.h"
 #include "passes/rewrite.h"
@@ -40,10 +41,11 @@ static int number_of(const Order *o, MlirValue v) {
   return mlirOperationIsNull(def) ? -1 : ptr_map_get(&o->number, def.ptr);
 }
 
-// Piece `i` of a bucket, of type `to`, that begins at element *at.
+// The piece of a bucket, of type `to`, that begins at element *at.
 static MlirValue piece(NnBuilder *b, MlirValue bucket, NnType to, int64_t *at) {
   int64_t n = nn_type_elements(&to), start = *at;
   *at += n;
+  if (nn_value_type(bucket).dim[0] == n && to.rank == 1) return bucket;
   return nn_reshape(b, nn_slice(b, bucket, &start, &n, NULL), to.rank, to.dim);
 }
 
@@ -52,11 +54,16 @@ static MlirValue build(NnBuilder *b, NnOp op, int n, const MlirValue *operands) 
   return mlirOperationGetResult(nn_build(b, op, n, operands, 1, &NN_STR(ATTR_lane, "comm"), NULL), 0);
 }
 
+static MlirValue build_of_parts(NnBuilder *b, NnOp op, int n, const MlirValue *operands, int64_t ranks, bool adds) {
+  NnAttr attrs[] = {NN_STR(ATTR_lane, "comm"), NN_I64("ranks", ranks), NN_BOOL("adds", true)};
+  return mlirOperationGetResult(nn_build(b, op, n, operands, 2 + adds, attrs, NULL), 0);
+}
+
 // ---------------------------------------------------------------------------------------------------------------------
 // Gradients
 
 typedef struct Gradient {
-  MlirOperation op;   // the all_reduce that autodiff made of it
+  MlirOperation op;   // the all_reduce or the reduce_scatter that autodiff made of it
   MlirValue value;
   int ready, made;   // numbers of the ops that complete what autodiff found, and the value itself
 } Gradient;
@@ -76,23 +83,57 @@ static int by_readiness(const void *x, const void *y) {
   return a->made < b->made ? -1 : a->made > b->made;
 }
 
-// One all_reduce for n gradients, behind the op that makes the last of them.
+// What gathers the sums again, to judge them; null: nothing does.
+static MlirOperation gather_of(MlirOperation sum) {
+  MlirValue v = mlirOperationGetResult(sum, 0);
+  for (MlirOpOperand use = mlirValueGetFirstUse(v); !mlirOpOperandIsNull(use); use = mlirOpOperandGetNextUse(use))
+    if (nn_op_of(mlirOpOperandGetOwner(use)) == NN_OP_all_gather) return mlirOpOperandGetOwner(use);
+  return nn_null_operation();
+}
+
+// The same of a bucket, at once.
+static void build_gathers(NnBuilder *b, int n, const MlirOperation *gathers, const MlirValue *parts, int64_t ranks) {
+  MlirValue all = build_of_parts(b, NN_OP_all_gather, n, parts, ranks, false);
+  int64_t begin = 0;
+  for (int i = 0; i < n; i++) {
+    MlirValue old = mlirOperationGetResult(gathers[i], 0);
+    int64_t at = begin;
+    mlirValueReplaceAllUsesOfWith(old, piece(b, all, nn_value_type(old), &at));
+    begin += ranks * nn_value_type(parts[i]).dim[0];
+    mlirOperationDestroy(gathers[i]);
+  }
+}
+
+// One sum for n gradients, behind the op that makes the last of them.
 static void build_bucket(const Order *o, const Gradient *g, int n) {
-  MlirValue values[NN_MAX_OPERANDS];
-  int last = -1;
+  MlirValue values[NN_MAX_OPERANDS], parts[NN_MAX_OPERANDS];
+  MlirOperation gathers[NN_MAX_OPERANDS];
+  int last = -1, n_gathers = 0;
+  bool adds = nn_attr_bool(g[0].op, "adds", false);
+  int64_t ranks = nn_attr_i64(g[0].op, "ranks", 0), at = 0;
   for (int i = 0; i < n; i++) {
     values[i] = g[i].value;
+    if (adds) values[n + i] = mlirOperationGetOperand(g[i].op, 1);
     if (g[i].made > last) last = g[i].made;
   }
   NnBuilder b = nn_builder_before(o->ops[last + 1]);
   b.phase = "update";
   b.loc = mlirOperationGetLocation(g[n - 1].op);
-  MlirValue bucket = build(&b, NN_OP_all_reduce, n, values);
-  int64_t at = 0;
+  MlirValue bucket = ranks ? build_of_parts(&b, NN_OP_reduce_scatter, adds ? 2 * n : n, values, ranks, adds)
+                           : build(&b, NN_OP_all_reduce, n, values);
   for (int i = 0; i < n; i++) {
-    NnType type = nn_value_type(mlirOperationGetResult(g[i].op, 0));
-    mlirValueReplaceAllUsesOfWith(mlirOperationGetResult(g[i].op, 0), piece(&b, bucket, type, &at));
+    MlirOperation gather = gather_of(g[i].op);
+    MlirValue part = piece(&b, bucket, nn_value_type(mlirOperationGetResult(g[i].op, 0)), &at);
+    mlirValueReplaceAllUsesOfWith(mlirOperationGetResult(g[i].op, 0), part);
+    if (mlirOperationIsNull(gather)) continue;
+    gathers[n_gathers] = gather;
+    parts[n_gathers++] = part;
   }
+  if (n_gathers) build_gathers(&b, n_gathers, gathers, parts, ranks);
+}
+
+static bool is_sum(MlirOperation op) {
+  return nn_op_of(op) == NN_OP_all_reduce || nn_op_of(op) == NN_OP_reduce_scatter;
 }
 
 static void build_buckets(MlirOperation func, int64_t most) {
@@ -100,15 +141,15 @@ static void build_buckets(MlirOperation func, int64_t most) {
   Gradient *g = allocate_array((size_t)o.n + 1, sizeof *g);
   int n = 0;
   for (int i = 0; i < o.n; i++) {
-    if (nn_op_of(o.ops[i]) != NN_OP_all_reduce) continue;
+    if (!is_sum(o.ops[i])) continue;
     MlirValue value = mlirOperationGetOperand(o.ops[i], 0);
     g[n++] = (Gradient){o.ops[i], value, ready_at(&o, value), number_of(&o, value)};
   }
   qsort(g, (size_t)n, sizeof *g, by_readiness);
   for (int first = 0, end; first < n; first = end) {
     NnType type = nn_value_type(g[first].value);
-    int64_t bytes = nn_type_bytes(&type);
-    for (end = first + 1; end < n && end - first < NN_MAX_OPERANDS; end++) {
+    int64_t bytes = nn_type_bytes(&type), operands = mlirOperationGetNumOperands(g[first].op);
+    for (end = first + 1; end < n && (end - first + 1) * operands <= NN_MAX_OPERANDS; end++) {
       NnType next = nn_value_type(g[end].value);
       bytes += nn_type_bytes(&next);
       if (next.dtype != type.dtype || bytes > most) break;
@@ -196,8 +237,7 @@ static MlirValue last_gradient(MlirOperation func) {
   MlirOperation *ops = rewrite_ops(nn_function_body(func), &n);
   MlirValue last = nn_null_value();
   for (int i = 0; i < n; i++)
-    if (nn_op_of(ops[i]) == NN_OP_all_reduce || nn_op_of(ops[i]) == NN_OP_optimization_barrier)
-      last = mlirOperationGetResult(ops[i], 0);
+    if (is_sum(ops[i]) || nn_op_of(ops[i]) == NN_OP_optimization_barrier) last = mlirOperationGetResult(ops[i], 0);
   free(ops);
   return last;
 }
@@ -270,6 +310,15 @@ static bool chain_states(MlirOperation func) {
 
 // ---------------------------------------------------------------------------------------------------------------------
 
+// Updated parameters are gathered there, too.
+static void put_on_lane(MlirOperation func) {
+  int n;
+  MlirOperation *ops = rewrite_ops(nn_function_body(func), &n);
+  for (int i = 0; i < n; i++)
+    if (nn_op_of(ops[i]) == NN_OP_all_gather) nn_set_attr(ops[i], &NN_STR(ATTR_lane, "comm"));
+  free(ops);
+}
+
 // What cannot be done by several ranks at once. False after reporting.
 static bool can_be_distributed(MlirOperation train) {
   for (int a = 0; a < nn_function_n_args(train); a++)
@@ -282,17 +331,24 @@ static bool can_be_distributed(MlirOperation train) {
   return true;
 }
 
-// Requires: autodiff has run; on a module with nn.shard it has made an all_reduce of each gradient, of which only ops
-// at the function's end read the result. Without nn.shard nothing is done. Establishes: an all_reduce per bucket,
-// behind its last gradient; in @train and @accumulate a rank_receive and a rank_send around what updates states, behind
-// all gradients; all of them on the lane `comm`. Breaks: nothing.
+// Requires: autodiff has run; on a module with nn.shard it has made an all_reduce or a reduce_scatter of each gradient,
+// of which only ops at the function's end read the result. Without nn.shard nothing is done. Establishes: one of them
+// per bucket, behind its last gradient; in @train and @accumulate a rank_receive and a rank_send around what updates
+// states, behind all gradients; where parameters are kept in parts, an all_gather of each at the function's begin; all
+// of them on the lane `comm`. Breaks: nothing.
 bool nn_pass_distribute(MlirModule module, const NnPassRun *run) {
   int64_t bucket = 0;
   double percent;
   parse_bytes(nn_pass_option(run, "bucket", BUCKET_BYTES), &bucket, &percent);
+  MlirOperation top = mlirModuleGetOperation(module);
   MlirOperation train = nn_module_function(module, "train"), accumulate = nn_module_function(module, "accumulate");
-  if (mlirOperationIsNull(train) || !nn_has_attr(mlirModuleGetOperation(module), ATTR_shard)) return true;
+  if (mlirOperationIsNull(train) || !nn_has_attr(top, ATTR_shard)) return true;
   if (!can_be_distributed(train)) return false;
   build_buckets(train, bucket);
-  return chain_states(train) && (mlirOperationIsNull(accumulate) || chain_states(accumulate));
+  if (!mlirOperationIsNull(accumulate)) build_buckets(accumulate, bucket);
+  if (!chain_states(train) || (!mlirOperationIsNull(accumulate) && !chain_states(accumulate))) return false;
+  char shard[16];
+  if (strcmp(nn_attr_str(top, ATTR_shard, shard, sizeof shard, ""), "parameters") == 0) distribute_parameters(module);
+  put_on_lane(train);
+  return true;
 }

@@ -143,6 +143,7 @@ typedef struct PlanProgram {
 } PlanProgram;
 
 bool plan_is_sum_over_ranks(const PlanStep *s);   // of gradients: an exchange that others are computed beside
+bool plan_is_fetch(MlirOperation op);             // gathers a parameter of which each rank keeps a part
 void plan_program_build(PlanProgram *p, MlirModule module, MlirOperation func, const NnTarget *target);
 void plan_program_free(PlanProgram *p);
 int64_t plan_align(const PlanProgram *p, int64_t bytes);

@@ -133,16 +133,26 @@ static int add_workspace(const PlanProgram *p, PlanLayout *l, int position, int 
   return *of_comm;
 }
 
-// A step of the lane comm runs while others do: what it works with keeps its bytes until its result is first read,
-// which is where others wait for it.
-static void hold_exchange(const PlanProgram *p, PlanLayout *l, int position, const int *operands) {
+// Per position of a step of the lane comm: where others first wait for it, which is where they read its result, or that
+// of one behind it on the lane. Owned: free().
+static int *find_ends(const PlanProgram *p, const PlanLayout *l) {
+  int *end = allocate_array((size_t)l->n + 1, sizeof *end), first = l->n;
+  for (int i = l->n - 1; i >= 0; i--) {
+    const PlanStep *s = &p->steps[step_at(l, i)];
+    if (s->lane != NN_LANE_COMM) continue;
+    for (int r = 0; r < s->n_results; r++) {
+      int use = l->instances[l->first_instance[i] + r].first_use;
+      if (use < first) first = use;
+    }
+    end[i] = first;
+  }
+  return end;
+}
+
+// A step of the lane comm runs while others do: what it works with keeps its bytes until they wait for it.
+static void hold_exchange(const PlanProgram *p, PlanLayout *l, int position, int until, const int *operands) {
   const PlanStep *s = &p->steps[step_at(l, position)];
   if (s->lane != NN_LANE_COMM) return;
-  int until = l->n;
-  for (int r = 0; r < s->n_results; r++) {
-    int first = l->instances[l->first_instance[position] + r].first_use;
-    if (first < until) until = first;
-  }
   for (int o = 0; o < s->n_inputs; o++) {
     PlanBuffer *b = &l->buffers[l->instances[operands[o]].buffer];
     if (reads(s, o, !l->again[position])) b->upper = max_int(b->upper, until);
@@ -157,7 +167,7 @@ static void make_buffers(PlanProgram *p, PlanLayout *l, int *current, const int 
     current[a] = a;
     i->buffer = add_buffer(l, p->values[a].bytes, 0, max_int(i->last_use, 0) + 1, p->values[a].persistent);
   }
-  int *operands = NULL, capacity = 0, workspace_of_comm = -1;
+  int *operands = NULL, capacity = 0, workspace_of_comm = -1, *end = find_ends(p, l);
   for (int pos = 0; pos < l->n; pos++) {
     const PlanStep *s = &p->steps[step_at(l, pos)];
     if (s->n_inputs > capacity)
@@ -184,8 +194,9 @@ static void make_buffers(PlanProgram *p, PlanLayout *l, int *current, const int 
       b->upper = max_int(b->upper, i->last_use + 1);
     }
     l->workspace[pos] = add_workspace(p, l, pos, &workspace_of_comm);
-    hold_exchange(p, l, pos, operands);
+    hold_exchange(p, l, pos, end[pos], operands);
   }
+  free(end);
   free(operands);
 }
 

@@ -11,7 +11,13 @@ int64_t plan_align(const PlanProgram *p, int64_t bytes) {
   return (bytes + p->alignment - 1) / p->alignment * p->alignment;
 }
 
-bool plan_is_sum_over_ranks(const PlanStep *s) { return nn_op_of(s->op) == NN_OP_all_reduce; }
+bool plan_is_sum_over_ranks(const PlanStep *s) {
+  return nn_op_of(s->op) == NN_OP_all_reduce || nn_op_of(s->op) == NN_OP_reduce_scatter;
+}
+
+bool plan_is_fetch(MlirOperation op) {
+  return nn_op_of(op) == NN_OP_all_gather && mlirValueIsABlockArgument(mlirOperationGetOperand(op, 0));
+}
 
 static int add_value(PlanProgram *p, MlirValue v, int def, int root, int64_t shift) {
   if (p->n_values == p->value_capacity) {

@@ -328,6 +328,20 @@ static void add_sum_order(StepProblem *q, int *capacity) {
   free(number);
 }
 
+// Between what a rank receives from the one before it and what it sends to the next, no other exchange: that would wait
+// for ranks that wait for this one.
+static void add_chain_order(StepProblem *q, int *capacity) {
+  PlanProgram *p = q->p;
+  for (int i = 0; i < p->n_steps; i++) {
+    bool receives = nn_op_of(p->steps[i].op) == NN_OP_rank_receive, sends = nn_op_of(p->steps[i].op) == NN_OP_rank_send;
+    for (int k = 0; k < p->n_steps && (receives || sends); k++) {
+      if (p->steps[k].lane != NN_LANE_COMM) continue;
+      if (receives && k < i) keep_order(q, q->step_node[k], q->step_node[i], capacity);
+      if (sends && k > i) keep_order(q, q->step_node[i], q->step_node[k], capacity);
+    }
+  }
+}
+
 // Whoever reads an argument that is updated does so before the update, which may then be made in place. A step that
 // reads it after the update, whose result is copied at the end because of that, does not run again.
 static void add_anti(StepProblem *q) {
@@ -345,6 +359,7 @@ static void add_anti(StepProblem *q) {
     }
   }
   add_sum_order(q, &capacity);
+  add_chain_order(q, &capacity);
   q->problem.anti = q->anti;
   free(writer);
 }

@@ -27,10 +27,12 @@ typedef struct Scheduler {
   int *waiting;      // Owned, per step: predecessors not yet run
   int *first_edge;   // Owned, per step
   int n_edges, edge_capacity;
-  Edge *edges;         // Owned
-  int *reads;          // Owned, per value: steps not yet run that read its buffer
-  bool *kept;          // Owned, per value: returned, or persistent
-  bool *done;          // Owned
+  Edge *edges;     // Owned
+  int *reads;      // Owned, per value: steps not yet run that read its buffer
+  bool *kept;      // Owned, per value: returned, or persistent
+  bool *done;      // Owned
+  bool *fetched;   // Owned, per step: gathers a parameter, and stands in the order
+  bool in_chain;   // a rank_receive has run whose rank_send has not: another exchange would wait for ranks that wait
   int n_sums, begun;   // sums over ranks: all, and those that have run
   int *behind;         // Owned, per step: sums begun with the last one that it reads; 0: it reads none
   int *order;          // Owned
@@ -79,6 +81,7 @@ static void scheduler_create(Scheduler *s, PlanProgram *p) {
   s->kept = allocate_array(v, sizeof *s->kept);
   s->done = allocate_array(n, sizeof *s->done);
   s->behind = allocate_array(n, sizeof *s->behind);
+  s->fetched = allocate_array(n, sizeof *s->fetched);
   s->order = allocate_array(n, sizeof *s->order);
   for (int i = 0; i < p->n_values; i++) s->kept[i] = p->values[i].persistent;
   for (int r = 0; r < p->n_results; r++) s->kept[p->values[p->result[r]].root] = true;
@@ -108,6 +111,7 @@ static void scheduler_free(Scheduler *s) {
   free(s->kept);
   free(s->done);
   free(s->behind);
+  free(s->fetched);
   free(s->order);
 }
 
@@ -141,8 +145,17 @@ static int64_t gain(const Scheduler *s, int i) {
 // meanwhile: waiting costs time where there is something else to compute, sums that nobody has read yet cost their
 // bytes.
 static bool is_early(const Scheduler *s, int i) {
+  if (s->p->steps[i].lane == NN_LANE_COMM) return false;
   int wanted = s->behind[i] + PLAN_SUMS_AHEAD;
   return s->behind[i] && s->begun < (wanted < s->n_sums ? wanted : s->n_sums);
+}
+
+// All its operands are there, and it comes between no two exchanges that belong together.
+static bool is_ready(const Scheduler *s, int i) {
+  if (s->done[i] || s->waiting[i] > 0) return false;
+  NnOp op = nn_op_of(s->p->steps[i].op);
+  if (op == NN_OP_rank_receive && s->begun < s->n_sums) return false;
+  return !s->in_chain || s->p->steps[i].lane != NN_LANE_COMM || op == NN_OP_rank_send;
 }
 
 // A step that reads the results of `last`, which has just run, to make a few numbers; -1: none.
@@ -151,49 +164,74 @@ static int digest(const Scheduler *s, int last) {
     const PlanStep *step = &s->p->steps[s->edges[e].to];
     int64_t bytes = 0;
     for (int r = 0; r < step->n_results; r++) bytes += s->p->values[step->first_result + r].bytes;
-    bool may_run = !s->done[s->edges[e].to] && s->waiting[s->edges[e].to] == 0 && !is_early(s, s->edges[e].to);
+    bool may_run = is_ready(s, s->edges[e].to) && !is_early(s, s->edges[e].to);
     if (may_run && bytes <= FEW_BYTES) return s->edges[e].to;
   }
   return -1;
 }
 
 static int choose(const Scheduler *s, int first) {
-  int best = -1, end = first + WINDOW < s->p->n_steps ? first + WINDOW : s->p->n_steps;
+  int best = -1, any = -1, end = first + WINDOW < s->p->n_steps ? first + WINDOW : s->p->n_steps;
   for (int i = first; i < end; i++)
-    if (!s->done[i] && s->waiting[i] == 0 && s->p->steps[i].role == NN_STEP_TAP && !is_early(s, i))
+    if (is_ready(s, i) && s->p->steps[i].role == NN_STEP_TAP && !is_early(s, i))
       return i;   // so that it keeps nothing alive
-  if (s->phase[first] == 0 && s->waiting[first] == 0) return first;
+  if (s->phase[first] == 0 && is_ready(s, first)) return first;
   int64_t best_gain = 0;
   for (int i = first; i < s->p->n_steps; i++) {
-    if (s->done[i] || s->waiting[i] > 0 || is_early(s, i)) continue;
-    if (s->behind[i] || (s->phase[i] == 2 && i < end)) return i;
+    if (!is_ready(s, i)) continue;
+    if (any < 0) any = i;
+    if (is_early(s, i)) continue;
+    if (s->behind[i] || s->p->steps[i].lane == NN_LANE_COMM || (s->phase[i] == 2 && i < end)) return i;
     int64_t g = gain(s, i);
     if (i >= end && g <= 0) continue;
     if (best < 0 || g > best_gain) best = i, best_gain = g;
   }
-  return best < 0 ? first : best;
+  return best < 0 ? any : best;
 }
 
 static void run_step(Scheduler *s, int i) {
   const PlanStep *step = &s->p->steps[i];
   s->done[i] = true;
-  bool sum = plan_is_sum_over_ranks(step);
+  NnOp op = nn_op_of(step->op);
+  bool sum = plan_is_sum_over_ranks(step), gathers = op == NN_OP_all_gather && s->behind[i];
   s->begun += sum;
+  if (op == NN_OP_rank_receive || op == NN_OP_rank_send) s->in_chain = op == NN_OP_rank_receive;
   for (int j = 0; j < step->n_inputs; j++)
     if (!reads_before(step, s->p, j)) s->reads[s->p->values[step->inputs[j]].root]--;
   for (int e = s->first_edge[i]; e >= 0; e = s->edges[e].next) {
     s->waiting[s->edges[e].to]--;
-    if (sum) s->behind[s->edges[e].to] = s->begun;
+    if (sum || gathers) s->behind[s->edges[e].to] = s->begun;
+  }
+}
+
+// Parameters that are gathered stand in front of their first reader, whenever that runs.
+static void begin_fetches(Scheduler *s) {
+  for (int i = 0; i < s->p->n_steps; i++) {
+    if (!plan_is_fetch(s->p->steps[i].op)) continue;
+    s->kept[s->p->steps[i].first_result] = true;
+    run_step(s, i);
+  }
+}
+
+static void fetch_operands(Scheduler *s, int i, int *k) {
+  for (int j = 0; j < s->p->steps[i].n_inputs; j++) {
+    int def = s->p->values[s->p->values[s->p->steps[i].inputs[j]].root].def;
+    if (def < 0 || s->fetched[def] || !plan_is_fetch(s->p->steps[def].op)) continue;
+    s->fetched[def] = true;
+    s->order[(*k)++] = def;
   }
 }
 
 static void list_schedule(Scheduler *s, bool digests) {
-  int first = 0;   // the first step that has not run: its predecessors come before it, so it is always ready
-  for (int k = 0; k < s->p->n_steps; k++) {
+  int first = 0;   // the first step that has not run: its predecessors come before it
+  begin_fetches(s);
+  for (int k = 0, last = -1; k < s->p->n_steps; k++) {
     while (s->done[first]) first++;
-    int next = digests && k > 0 && s->phase[s->order[k - 1]] > 0 ? digest(s, s->order[k - 1]) : -1;
-    s->order[k] = next >= 0 ? next : choose(s, first);
-    run_step(s, s->order[k]);
+    int next = digests && last >= 0 && s->phase[last] > 0 ? digest(s, last) : -1;
+    last = next >= 0 ? next : choose(s, first);
+    fetch_operands(s, last, &k);
+    s->order[k] = last;
+    run_step(s, last);
   }
 }
 

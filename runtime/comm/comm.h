@@ -49,6 +49,9 @@ typedef struct Ranks {
 } Ranks;
 extern Ranks ranks;
 
+// Of a persistent tensor, how many elements this rank has, from *begin on: all, or its part as far as it is there.
+int64_t ranks_own_elements(const NncTensor *t, int64_t *begin);
+bool ranks_share_parameters(void);   // no rank has all of them: whatever reads them is done by all at once
 // Joins the others, where a starter has started this process as one of several. False after reporting.
 bool ranks_open(double timeout);
 // Everybody's last call. Returns the worst status of all.

@@ -50,6 +50,15 @@ bool ranks_open(double timeout) {
   return true;
 }
 
+int64_t ranks_own_elements(const NncTensor *t, int64_t *begin) {
+  int64_t n = tensor_elements(t);
+  *begin = t->part * ranks.rank;
+  if (!t->part || *begin + t->part <= n) return t->part ? t->part : n;
+  return *begin < n ? n - *begin : 0;
+}
+
+bool ranks_share_parameters(void) { return nnc_program.ranks && strcmp(nnc_program.shard, "parameters") == 0; }
+
 void ranks_gather(const double *values, int n, double *all) {
   memcpy(all + ranks.rank * n, values, (size_t)n * sizeof *all);
   if (ranks.size == 1) return;

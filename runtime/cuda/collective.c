@@ -111,6 +111,7 @@ bool cuda_run_collective(const CudaMemory *m, const NncStep *s, const CUdevicept
     return (ranks.rank == last ||
             NCCL(m, s->label, Send, pointer(data), bytes, ncclUint8, ranks.rank + 1, m->nccl, stream)) &&
            NCCL(m, s->label, Broadcast, pointer(data), pointer(data), bytes, ncclUint8, last, m->nccl, stream);
+  default: break;   // parts are the host's only
   }
   report_internal("%s: not a collective of a GPU program", s->label);
   return false;

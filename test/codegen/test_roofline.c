@@ -175,6 +175,26 @@ static MlirOperation all_reduce(MlirModule m, NnDtype t, Least *least) {
   return exchange(m, t, least, NN_OP_all_reduce, 1);
 }
 
+// On one rank they move as much as the others.
+static MlirOperation in_parts(MlirModule m, NnDtype t, Least *least, NnOp op, bool flat) {
+  Fn f = step_begin(m);
+  MlirValue x = flat ? arg(&f, SHAPE(t, ROWS * COLUMNS)) : arg(&f, SHAPE(t, ROWS, COLUMNS));
+  *least = (Least){.elements = 2.0 * MANY};
+  return nn_build(&f.b, op, 1, &x, 1, &NN_I64("ranks", 1), NULL);
+}
+
+static MlirOperation reduce_scatter(MlirModule m, NnDtype t, Least *least) {
+  return in_parts(m, t, least, NN_OP_reduce_scatter, false);
+}
+
+static MlirOperation all_gather(MlirModule m, NnDtype t, Least *least) {
+  return in_parts(m, t, least, NN_OP_all_gather, true);
+}
+
+static MlirOperation rank_part(MlirModule m, NnDtype t, Least *least) {
+  return in_parts(m, t, least, NN_OP_rank_part, false);
+}
+
 static MlirOperation rank_receive(MlirModule m, NnDtype t, Least *least) {
   return exchange(m, t, least, NN_OP_rank_receive, 2);
 }
@@ -510,6 +530,9 @@ static const Case cases[] = {MAPS(MAP) CASE(logic),
                              CASE(pad),
                              CASE(copy),
                              CASE(all_reduce),
+                             CASE(reduce_scatter),
+                             CASE(all_gather),
+                             CASE(rank_part),
                              CASE(rank_receive),
                              CASE(rank_send),
                              CASE(concat),

@@ -91,12 +91,15 @@ def run(command):
         sys.exit(f"{' '.join(command)}: status {p.returncode}\n{p.stdout}")
     return p.stdout
 
+OPTIONS = ("ranks", "only", "steps", "mpi", "target", "bucket", "shard", "budget", "check")
 def main():
-    options = dict(a[2:].split("=", 1) for a in sys.argv[1:] if a.startswith("--") and "=" in a and a.split("=")[0][2:] in ("ranks", "only", "steps", "mpi", "target", "bucket"))
-    words = [a for a in sys.argv[1:] if not (a.startswith("--") and a.split("=")[0][2:] in options)]
+    options = dict((a[2:].split("=", 1) + [""])[:2] for a in sys.argv[1:] if a.startswith("--") and a[2:].split("=")[0] in OPTIONS)
+    words = [a for a in sys.argv[1:] if not (a.startswith("--") and a[2:].split("=")[0] in options)]
     nnc, folder, models, mpirun = words[0], words[1], words[2], words[3:]
-    mpi, target = [f"--mpi={options['mpi']}"] if "mpi" in options else [], [f"--target={options['target']}"] if "target" in options else []
+    more = [f"--{name}={options[name]}" for name in ("mpi", "bucket") if name in options]
+    common = [f"--target={options['target']}"] if "target" in options else []
     ranks, steps = [int(k) for k in options.get("ranks", "1,2,3").split(",")], options.get("steps", "3")
+    shards = options.get("shard", "none").split(",")
     os.makedirs(folder, exist_ok=True)
     make_data(folder)
     for name, file, defines, edits, flags in CASES:
@@ -109,17 +112,26 @@ def main():
         source = f"{folder}/{name}.nn"
         with open(source, "w") as f:
             f.write(text)
-        given = [w for d in defines for w in ("-D", d)] + flags + target + [source, "-o"]
-        run([nnc, "--shard=none", "--bucket=" + options.get("bucket", "25MiB")] + mpi + given + [f"{folder}/{name}"])
+        given = [w for d in defines for w in ("-D", d)] + flags + common + [source, "-o"]
+        if "none" in shards:
+            run([nnc, "--shard=none"] + more + given + [f"{folder}/{name}"])
         for k in ranks:
             one = f"{folder}/{name}_{k}"
             run([nnc, "-D", f"micro_batches={k}"] + given + [one])
             train = ["train", f"--data={folder}", "--threads=1", f"--steps={steps}", "--seed=7", "-q"]
             run([one] + train + [f"--save={one}.one.safetensors"])
             start = mpirun + ["-n", str(k)] if k > 1 else []
-            run(start + [f"{folder}/{name}"] + train + [f"--save={one}.ranks.safetensors"])
-            different = differences(f"{one}.one.safetensors", f"{one}.ranks.safetensors")
-            print(name, k, "differs: " + ", ".join(different) if different else "equal", flush=True)
+            for shard in shards:
+                program = f"{folder}/{name}" if shard == "none" else f"{one}_{shard}"
+                if shard != "none":
+                    budget = ["--memory-budget=" + options["budget"]] if "budget" in options else []
+                    run([nnc, f"--shard={shard}", f"--ranks={k}"] + budget + more + given + [program])
+                run(start + [program] + train + [f"--save={one}.ranks.safetensors"])
+                different = differences(f"{one}.one.safetensors", f"{one}.ranks.safetensors")
+                what = [name] + ([shard] if "shard" in options else []) + [k]
+                print(*what, "differs: " + ", ".join(different) if different else "equal", flush=True)
+                if "check" in options:   # fails where a rank used another arena than was promised
+                    run(start + [program, "bench", "--steps=1", "--check", "--threads=1"])
     return 0
 
 if __name__ == "__main__":

@@ -1,0 +1,153 @@
+// The pass `fetch`: parameters of which each rank keeps a part are gathered for each stretch of steps that reads them,
+// so early that they travel while the step before computes, and dropped behind it.
+#include <stdlib.h>
+
+#include "passes/passes.h"
+#include "passes/plan/plan.h"
+#include "passes/ptr_map.h"
+#include "passes/rewrite.h"
+#include "support/alloc.h"
+
+// So many steps between two readers, and what they read is gathered again: to keep it takes its bytes meanwhile.
+enum { STRETCH = 12 };
+
+typedef struct Fetch {   // for one stretch
+  MlirOperation op;
+  int first;   // place of its first reader
+} Fetch;
+
+typedef struct Places {
+  int n;
+  MlirOperation *ops;   // Owned
+  int *steps;           // Owned, per op: steps before it
+  PtrMap place;
+} Places;
+
+static Places places_of(MlirOperation func) {
+  Places p = {0};
+  p.ops = rewrite_ops(nn_function_body(func), &p.n);
+  p.steps = allocate_array((size_t)p.n + 1, sizeof *p.steps);
+  for (int i = 0; i < p.n; i++) {
+    ptr_map_set(&p.place, p.ops[i].ptr, i);
+    p.steps[i + 1] = p.steps[i] + (!nn_is_alias(p.ops[i]) && !plan_is_fetch(p.ops[i]));
+  }
+  return p;
+}
+
+static void places_free(Places *p) {
+  free(p->ops);
+  free(p->steps);
+  ptr_map_free(&p->place);
+}
+
+// The ops that read v, each once. Owned: free().
+static MlirOperation *readers_of(MlirValue v, int *n) {
+  MlirOperation *list = NULL;
+  *n = 0;
+  for (MlirOpOperand use = mlirValueGetFirstUse(v); !mlirOpOperandIsNull(use); use = mlirOpOperandGetNextUse(use)) {
+    MlirOperation op = mlirOpOperandGetOwner(use);
+    bool seen = false;
+    for (int i = 0; i < *n; i++) seen |= list[i].ptr == op.ptr;
+    if (seen) continue;
+    list = reallocate_array(list, (size_t)*n + 1, sizeof *list);
+    list[(*n)++] = op;
+  }
+  return list;
+}
+
+static void read_instead(MlirOperation op, MlirValue old, MlirValue new) {
+  for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++)
+    if (mlirValueEqual(mlirOperationGetOperand(op, i), old)) mlirOperationSetOperand(op, i, new);
+}
+
+// Each reader of a view of v gets a view of its own, right in front of it: they are no copies.
+static void share_out_views(MlirValue v) {
+  int n, n_readers;
+  MlirOperation *users = readers_of(v, &n);
+  for (int i = 0; i < n; i++) {
+    if (!nn_is_alias(users[i])) continue;
+    MlirValue seen = mlirOperationGetResult(users[i], 0);
+    share_out_views(seen);
+    MlirOperation *readers = readers_of(seen, &n_readers);
+    for (int k = 0; k < n_readers; k++) {
+      MlirOperation own = k ? mlirOperationClone(users[i]) : users[i];
+      if (k) mlirBlockInsertOwnedOperationBefore(mlirOperationGetBlock(readers[k]), readers[k], own);
+      else mlirOperationMoveBefore(own, readers[k]);
+      if (k) read_instead(readers[k], seen, mlirOperationGetResult(own, 0));
+    }
+    free(readers);
+  }
+  free(users);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+static int by_place(const void *x, const void *y) { return *(const int *)x - *(const int *)y; }
+
+static int by_first(const void *x, const void *y) {
+  const Fetch *a = x, *b = y;
+  return a->first - b->first;
+}
+
+// The stretches of readers of one parameter, added to `list`: the op gathers it for the first, clones for the others.
+static void find_stretches(const Places *p, MlirOperation op, Fetch **list, int *n) {
+  int n_readers, last = -1;
+  MlirValue all = mlirOperationGetResult(op, 0), now = all;
+  MlirOperation *readers = readers_of(all, &n_readers);
+  int *places = allocate_array((size_t)n_readers + 1, sizeof *places);
+  for (int i = 0; i < n_readers; i++) places[i] = ptr_map_get(&p->place, readers[i].ptr);
+  qsort(places, (size_t)n_readers, sizeof *places, by_place);
+  for (int i = 0; i < n_readers; last = places[i++]) {
+    if (last < 0 || p->steps[places[i]] - p->steps[last] > STRETCH) {
+      MlirOperation fetch = last < 0 ? op : mlirOperationClone(op);
+      const char *phase = rewrite_phase(p->ops[places[i]]);
+      if (phase) nn_set_attr(fetch, &NN_STR(ATTR_phase, phase));
+      now = mlirOperationGetResult(fetch, 0);
+      *list = reallocate_array(*list, (size_t)*n + 1, sizeof **list);
+      (*list)[(*n)++] = (Fetch){fetch, places[i]};
+    }
+    read_instead(p->ops[places[i]], all, now);
+  }
+  free(readers);
+  free(places);
+}
+
+// Each goes in front of the first reader of what is gathered before it.
+static void place_fetches(MlirOperation func) {
+  Places p = places_of(func);
+  Fetch *list = NULL;
+  int n = 0;
+  for (int i = 0; i < p.n; i++)
+    if (plan_is_fetch(p.ops[i])) find_stretches(&p, p.ops[i], &list, &n);
+  if (n) qsort(list, (size_t)n, sizeof *list, by_first);
+  MlirBlock body = nn_function_body(func);
+  int before = n ? list[0].first : 0;
+  for (int i = 0; i < n; i++) {
+    if (i > 0 && list[i].first != list[i - 1].first) before = list[i - 1].first;
+    if (mlirBlockIsNull(mlirOperationGetBlock(list[i].op)))
+      mlirBlockInsertOwnedOperationBefore(body, p.ops[before], list[i].op);
+    else mlirOperationMoveBefore(list[i].op, p.ops[before]);
+  }
+  free(list);
+  places_free(&p);
+}
+
+// Requires: an order (schedule). Establishes: an all_gather of a parameter for each stretch of steps that reads it.
+// Breaks: nothing. Without parameters in parts nothing is done.
+bool nn_pass_fetch(MlirModule module, const NnPassRun *run) {
+  (void)run;
+  MlirOperation functions[16];
+  int n_functions = nn_public_functions(module, functions, 16), n;
+  for (int f = 0; f < n_functions; f++) {
+    MlirOperation *ops = rewrite_ops(nn_function_body(functions[f]), &n);
+    bool any = false;
+    for (int i = 0; i < n; i++) {
+      if (!plan_is_fetch(ops[i])) continue;
+      share_out_views(mlirOperationGetResult(ops[i], 0));
+      any = true;
+    }
+    free(ops);
+    if (any) place_fetches(functions[f]);
+  }
+  return true;
+}

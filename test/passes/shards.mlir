@@ -1,0 +1,53 @@
+// What ranks keep a part of (nn.shard): its state, its part of the sums, its part of the parameters.
+// RUN: sed 's/WHAT/optimizer/' %s > %t.o.mlir && %nnc_opt %t.o.mlir --passes=autodiff,distribute,simplify -o %t.o.out && FileCheck %s --check-prefix=OPT < %t.o.out
+// RUN: sed 's/WHAT/gradients/' %s > %t.g.mlir && %nnc_opt %t.g.mlir --passes=autodiff,distribute,simplify | FileCheck %s --check-prefix=GRAD
+// RUN: sed 's/WHAT/parameters/' %s > %t.p.mlir && %nnc_opt %t.p.mlir --passes=autodiff,distribute,simplify | FileCheck %s --check-prefix=PARAM
+// RUN: sed 's/WHAT/gradients/; s/module attributes {/module attributes {nn.accumulate = 2 : i64, nn.clip_norm = 1.0 : f64, /' %s > %t.a.mlir && %nnc_opt %t.a.mlir --passes=autodiff,distribute,simplify | FileCheck %s --check-prefix=ADDS
+
+// 40 elements on 2 ranks: 20, in whole lines 32. The parameter is whole, its state and its update are a part.
+// OPT: func.func @train({{.*}}tensor<5x8xf32> {nn.name = "w", nn.role = "param"}{{.*}}tensor<32xf32> {{{.*}}nn.name = "w.momentum", nn.role = "opt", nn.shape = array<i64: 5, 8>}
+// OPT: %[[SUM:.*]] = "nn.all_reduce_1"(%{{.*}}) {nn.lane = "comm"
+// OPT: "nn.rank_part"(%{{.*}}) {{.*}}ranks = 2 : i64} : (tensor<5x8xf32>) -> tensor<32xf32>
+// OPT: %[[NEW:.*]] = "nn.all_gather_1"(%{{.*}}) {nn.lane = "comm", nn.phase = "update", ranks = 2 : i64} : (tensor<32xf32>) -> tensor<5x8xf32>
+// OPT: return %{{.*}}, %[[NEW]], %{{.*}} : tensor<f32>, tensor<5x8xf32>, tensor<32xf32>
+
+// GRAD-NOT: nn.all_reduce
+// GRAD: "nn.reduce_scatter_1"(%{{.*}}) {nn.lane = "comm", nn.phase = "update", ranks = 2 : i64} : (tensor<5x8xf32>) -> tensor<32xf32>
+// GRAD: "nn.all_gather_1"{{.*}} -> tensor<5x8xf32>
+
+// PARAM: func.func @train({{.*}}tensor<32xf32> {nn.name = "w", nn.role = "param", nn.shape = array<i64: 5, 8>}
+// PARAM: %[[W:.*]] = "nn.all_gather_1"(%arg1) {nn.lane = "comm", nn.phase = "forward", ranks = 2 : i64} : (tensor<32xf32>) -> tensor<5x8xf32>
+// PARAM: "nn.matmul"(%{{.*}}, %[[W]])
+// PARAM-NOT: nn.rank_part
+// PARAM: return %{{.*}} : tensor<f32>, tensor<32xf32>, tensor<32xf32>
+// PARAM: func.func @eval({{.*}}tensor<32xf32> {nn.name = "w"
+// PARAM: "nn.all_gather_1"(%arg1)
+
+// Sums of micro-batches are parts; the whole is gathered for the norm alone.
+// ADDS-LABEL: func.func @train
+// ADDS: %[[PART:.*]] = "nn.reduce_scatter"(%{{.*}}, %{{.*}}) {adds = true
+// ADDS: "nn.all_gather_1"(%[[PART]]) {{.*}} -> tensor<64xf32>
+// ADDS-LABEL: func.func @accumulate
+// ADDS: "nn.reduce_scatter"(%{{.*}}, %{{.*}}) {adds = true, nn.lane = "comm", {{.*}}ranks = 2 : i64} : (tensor<5x8xf32>, tensor<32xf32>) -> tensor<32xf32>
+
+// What does not fit is refused.
+// RUN: sed 's/ranks = 2 : i64} : (tensor<5x8xf32>)/ranks = 0 : i64} : (tensor<5x8xf32>)/' %t.o.out > %t.b.mlir; not %nnc_opt %t.b.mlir --passes=simplify 2>&1 | FileCheck %s --check-prefix=NONE
+// NONE: ranks must be at least 1, found 0
+// RUN: sed 's/ranks = 2 : i64} : (tensor<32xf32>) -> tensor<5x8xf32>/ranks = 3 : i64} : (tensor<32xf32>) -> tensor<5x8xf32>/' %t.o.out > %t.b.mlir; not %nnc_opt %t.b.mlir --passes=simplify 2>&1 | FileCheck %s --check-prefix=OTHER
+// OTHER: parts of 32 elements in all, on 3 ranks, are not those of f32[5, 8]
+
+module attributes {nn.optimizer = "momentum", nn.shard = "WHAT", nn.ranks = 2 : i64} {
+  func.func @train(%x: tensor<4x5xf32> {nn.role = "input", nn.name = "x"}, %w: tensor<5x8xf32> {nn.role = "param", nn.name = "w"})
+      -> (tensor<f32> {nn.role = "loss", nn.name = "loss"}) {
+    %h = "nn.matmul"(%x, %w) {transpose_a = false, transpose_b = false} : (tensor<4x5xf32>, tensor<5x8xf32>) -> tensor<4x8xf32>
+    %0 = "nn.exp"(%h) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+    %s = "nn.reduce_sum"(%0) {axes = array<i64: 0, 1>} : (tensor<4x8xf32>) -> tensor<f32>
+    return %s : tensor<f32>
+  }
+  func.func @eval(%x: tensor<4x5xf32> {nn.role = "input", nn.name = "x"}, %w: tensor<5x8xf32> {nn.role = "param", nn.name = "w"})
+      -> (tensor<f32> {nn.role = "loss", nn.name = "loss"}) {
+    %h = "nn.matmul"(%x, %w) {transpose_a = false, transpose_b = false} : (tensor<4x5xf32>, tensor<5x8xf32>) -> tensor<4x8xf32>
+    %s = "nn.reduce_sum"(%h) {axes = array<i64: 0, 1>} : (tensor<4x8xf32>) -> tensor<f32>
+    return %s : tensor<f32>
+  }
+}
