@@ -21,7 +21,8 @@ typedef struct Search {
   RematProblem problem;    // that of q, with nodes of its own: see distrust
   RematNode *nodes;        // Owned
   bool *distrusted;        // Owned, per node
-  RematPlan best;          // see is_better
+  int n_distrusted;
+  RematPlan best;   // see is_better
   int n_solved;
 } Search;
 
@@ -97,7 +98,7 @@ static void consider_policy(Search *search, RematPolicy policy) {
 // `part` of the usual moves or time.
 static RematOptions search_options(Search *search, double part) {
   const RematGoal *goal = search->goal;
-  double moves = part * (goal->effort > 0 ? goal->effort : 1) * 150000000 / (200 + (double)search->problem.n_nodes);
+  double moves = part * (goal->effort > 0 ? goal->effort : 1) * 500000000 / (200 + (double)search->problem.n_nodes);
   RematOptions options = {.seed = goal->seed + (uint64_t)search->n_solved++,
                           .max_moves = (int64_t)moves + 1,
                           .bound_seconds = 0.02};   // the bound that is reported is another: step_bound_build
@@ -146,6 +147,7 @@ static bool distrust(Search *search, const RematSchedule *s, int64_t limit) {
   free(live);
   free(exec);
   plan_layout_free(&l);
+  search->n_distrusted += count;
   return count > 0;
 }
 
@@ -156,33 +158,31 @@ static int rounds(const Search *search, int usual) {
 }
 
 // Repairs a schedule whose real plan needs `excess` bytes too much, starting from itself, until one fits: by correcting
-// the problem, or for smaller and smaller peaks.
+// the problem, or for smaller and smaller peaks. Where not even the problem's peak is within the budget, only by
+// correcting it.
 static void repair(Search *search, const RematSchedule *first, int64_t excess, bool correct) {
   enum { REPAIRS = 6 };
-  int64_t target = search->budget + search->q->slack;
+  int64_t budget = search->budget + search->q->slack, target = budget;
   RematSchedule last = copy_schedule(first);
   for (int i = 0; i < rounds(search, REPAIRS) && excess > 0 && target > 0; i++) {
-    if (!correct || !distrust(search, &last, search->budget))
-      target = (last.peak < target ? last.peak : target) - excess;
+    bool within = last.peak <= budget;
+    bool corrected = correct && distrust(search, &last, (within ? budget : last.peak) - search->q->slack);
+    if (!within && !corrected) break;
+    if (!corrected) target = (last.peak < target ? last.peak : target) - excess;
     RematSchedule next;
     excess = solve(search, target, &last, 0.25, &next) - search->budget;
+    bool lower = next.peak < last.peak;
     remat_schedule_free(&last);
     last = next;
+    if (!lower && !corrected) break;
   }
   remat_schedule_free(&last);
 }
 
-// The least time within the budget.
-static void solve_under_budget(Search *search) {
+// What the best leaves free is given back.
+static void use_what_is_left(Search *search) {
   enum { ROUNDS = 2 };
-  RematSchedule first;
-  int64_t excess = solve(search, search->budget + search->q->slack, NULL, 1, &first) - search->budget;
-  if (excess > 0) {
-    repair(search, &first, excess, false);
-    repair(search, &first, excess, true);
-  }
-  remat_schedule_free(&first);
-  for (int i = 0; i < ROUNDS && fits(search, search->best.arena); i++) {   // what the best leaves free is given back
+  for (int i = 0; i < ROUNDS && fits(search, search->best.arena); i++) {
     int64_t unused = search->budget - search->best.arena;
     if (unused < search->budget / 256 || search->best.seconds <= search->q->seconds_none) break;
     RematSchedule start = copy_schedule(&search->best.schedule), next;
@@ -192,11 +192,29 @@ static void solve_under_budget(Search *search) {
   }
 }
 
+// The least time within the budget, from `start`, which may be NULL, with `part` of the usual moves. Without a start
+// the problem, where it had to be corrected, is solved anew: what was found for the other may lie in a valley.
+static void solve_under_budget(Search *search, const RematSchedule *start, double part) {
+  enum { PROBLEMS = 3 };
+  for (int i = 0; i < (start ? 1 : rounds(search, PROBLEMS)); i++) {
+    RematSchedule first;
+    int64_t excess = solve(search, search->budget + search->q->slack, start, part, &first) - search->budget;
+    int corrected = search->n_distrusted;
+    if (excess > 0) {
+      repair(search, &first, excess, false);
+      repair(search, &first, excess, true);
+    }
+    remat_schedule_free(&first);
+    if (search->n_distrusted == corrected) break;
+  }
+  use_what_is_left(search);
+}
+
 // The smallest arena within max_seconds, or at any price.
 static void shrink(Search *search) {
   enum { REPAIRS = 3 };
   for (int i = 0; i < rounds(search, REPAIRS); i++) {
-    RematOptions options = search_options(search, i ? 0.5 : 1);
+    RematOptions options = search_options(search, i ? 0.15 : 0.3);
     RematResult result;
     remat_minimize_peak(&search->problem, search->max_seconds > 0 ? search->max_seconds : INFINITY, &options, &result);
     int64_t said = result.schedule.peak - search->q->slack, arena = consider(search, &result.schedule);
@@ -243,18 +261,19 @@ static void consider_policies(Search *search) {
 // The smallest arena that is found with that goal's effort.
 static RematPlan find_least(const Search *search, const RematGoal *goal) {
   enum { ATTEMPTS = 6, WIDEST = 32, FINER = 3 };
-  RematGoal quick = *goal;
-  quick.effort = 0.15 * goal->effort;
   Search least = begin(search->q, goal, search->persistent, 0);
   consider_policy(&least, REMAT_POLICY_NONE);
   consider_policies(&least);
   shrink(&least);
   RematPlan best = end(&least);
   int64_t part = WIDEST;
-  // a search for a budget sometimes goes below what the search for the smallest peak found
+  // the usual moves are fewer where nodes are more; lowering many takes many
+  double moves = fmin(fmax(search->problem.n_nodes / 1000.0, 0.3), 2);
+  // a search for a budget from there goes below what the search for the smallest peak found
   for (int i = 0; i < rounds(search, ATTEMPTS); i++) {
-    Search below = begin(search->q, &quick, search->persistent, best.arena - best.arena / part);
-    if (below.budget + search->q->slack >= remat_min_budget_bound(&search->q->problem)) solve_under_budget(&below);
+    Search below = begin(search->q, goal, search->persistent, best.arena - best.arena / part);
+    if (below.budget + search->q->slack >= remat_min_budget_bound(&search->q->problem))
+      solve_under_budget(&below, &best.schedule, moves);
     RematPlan plan = end(&below);
     bool better = plan.exec && plan.arena < best.arena;
     if (better) {
@@ -301,8 +320,11 @@ void remat_find(const StepProblem *q, const RematGoal *goal, int64_t persistent_
     shrink(&search);
   } else if (solved) {
     consider_policies(&search);
-    if (goal->budget + q->slack >= remat_min_budget_bound(&q->problem)) solve_under_budget(&search);
-    if (!fits(&search, search.best.arena)) find_smallest(&search);
+    if (goal->budget + q->slack >= remat_min_budget_bound(&q->problem)) solve_under_budget(&search, NULL, 1);
+    if (!fits(&search, search.best.arena)) {
+      find_smallest(&search);
+      use_what_is_left(&search);
+    }
   }
   *plan = end(&search);
 }
