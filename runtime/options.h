@@ -12,6 +12,7 @@ int options_parse(const Command *command, int argc, char **argv, void *values);
   OPTION(type, device.threads, "threads", "N", COUNT, "threads (default: all, up to the number planned for)", \
          .least = 1),                                                                                         \
       OPTION(type, device.device, "device", "N", COUNT,                                                       \
-             "number of the GPU, for programs compiled for one (default 0)")
+             "number of the GPU, for programs compiled for one (default 0; of several ranks\n"                \
+             "each takes that of its number on the machine)")
 
 #endif

@@ -155,6 +155,7 @@ static int accept_rank(const Joining *j, Hello *hello) {
     int s = accept4(j->listener, NULL, NULL, SOCK_CLOEXEC);
     if (s < 0) continue;
     prepare_socket(j, s);
+    limit_time(s, left < 5 ? left : 5);   // a rank says at once who it is
     if (tcp_receive(s, hello, sizeof *hello) && memcmp(hello->magic, MAGIC, sizeof hello->magic) == 0) return s;
     close(s);
   }

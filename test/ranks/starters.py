@@ -11,9 +11,9 @@ program = f"{folder}/mlp"
 subprocess.run([nnc, "--shard=none", "--mpi=none", f"{models}/mlp.nn", "-o", program], check=True, capture_output=True)
 TRAIN = [program, "train", f"--data={folder}", "--threads=1", "--steps=1", "-q", f"--save={folder}/none.safetensors"]
 
-def check(what, words, messages, limit=20, environment={}):
+def check(what, words, messages, limit=60, environment={}):
     begin = time.time()
-    p = subprocess.run(words, env=dict(os.environ, **environment), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60)
+    p = subprocess.run(words, env=dict(os.environ, **environment), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120)
     ok = p.returncode != 0 and all(m in p.stdout for m in messages) and time.time() - begin < limit
     print(what, "as wanted" if ok else f"FAILED, status {p.returncode}\n{p.stdout}", flush=True)
 
