@@ -259,7 +259,8 @@ typedef struct OffsetOptions {
   uint64_t seed;
   int64_t capacity;    // stop as soon as the arena is at most this; 0: aim for the lower bound
   int64_t max_work;    // elementary steps of about 1 ns; 0: a default of 0.2 to 0.4 s; < 0: the first order only
-  double time_limit;   // seconds, a safety only; 0: 10
+  double time_limit;   // seconds; 0: 10 of the processor, a safety only, so that the load of the machine changes
+                       // nothing
 } OffsetOptions;
 
 typedef struct OffsetResult {
