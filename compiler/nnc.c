@@ -342,6 +342,12 @@ static bool read_cost_files(const Options *options, CodegenTarget *target, Diagn
   return true;
 }
 
+static void set_ranks(const Options *options, MlirModule module) {
+  MlirOperation top = mlirModuleGetOperation(module);
+  if (options->shard) nn_set_attr(top, &NN_STR(ATTR_shard, options->shard));
+  if (options->ranks) nn_set_attr(top, &NN_I64(ATTR_ranks, options->ranks));
+}
+
 static bool compile_for(const Options *options, Diagnostics *d, const AstFile *file, MlirContext ctx,
                         CodegenTarget *target) {
   double start = seconds_now();
@@ -353,8 +359,7 @@ static bool compile_for(const Options *options, Diagnostics *d, const AstFile *f
     mlirModuleDestroy(module);
     return diag_error(d, (AstPos){file->source, 1, 1, 0}, "the file has no model");
   }
-  if (options->shard) nn_set_attr(mlirModuleGetOperation(module), &NN_STR(ATTR_shard, options->shard));
-  if (options->ranks) nn_set_attr(mlirModuleGetOperation(module), &NN_I64(ATTR_ranks, options->ranks));
+  set_ranks(options, module);
   const NnTarget *facts = codegen_target_facts(target);
   Planning planning = {.options = options, .d = d, .target = target, .ok = true};
   bool ok = read_cost_files(options, target, d, &planning.costs) && run_passes(options, facts, module, &planning);
@@ -387,7 +392,7 @@ static bool plan_for_fit(const Options *options, Diagnostics *d, const AstFile *
   if (mlirModuleIsNull(module)) return false;
   bool ok = !mlirOperationIsNull(nn_module_function(module, "train"));
   if (!ok) diag_error(d, DIAG_COMMAND_LINE, "nnc fit: '%s' has no train section", options->input);
-  if (options->shard) nn_set_attr(mlirModuleGetOperation(module), &NN_STR(ATTR_shard, options->shard));
+  set_ranks(options, module);
   Planning planning = {.options = options, .d = d, .target = target, .ok = true};
   ok = ok && read_cost_files(options, target, d, &planning.costs) && can_be_predicted(options, d, target) &&
        run_passes(options, codegen_target_facts(target), module, &planning);

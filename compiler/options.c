@@ -258,7 +258,7 @@ static int check_ranks(const Options *options, bool cuda) {
                            options->ranks, options->shard ? options->shard : "none");
   if (parts && !options->ranks)
     return options_misused("nnc", "--shard=%s needs the number of ranks: --ranks=K", options->shard);
-  if (parts && cuda && options->emit > EMIT_prediction)
+  if (parts && cuda && options->emit > EMIT_prediction && !options->fit)
     return options_misused("nnc", "--shard=%s goes with --target=host, --shard=none with all", options->shard);
   if (options->bucket && !options->shard)
     return options_misused("nnc", "--bucket=%s goes with --shard", options->bucket);
