@@ -157,6 +157,7 @@ bool checkpoint_save(const char *path, const char *arena, const TrainState *stat
   add_integer(w, "seed", state->seed);
   add_integer(w, "steps", state->total);
   if (state->threads) add_integer(w, "threads", state->threads);
+  if (state->micro_batches > 1) add_integer(w, "micro_batches", state->micro_batches);
   if (nnc_program.patience > 0 || isfinite(state->best)) {
     char best[48];
     snprintf(best, sizeof best, "%a", state->best);
@@ -323,6 +324,7 @@ bool checkpoint_resume(const char *path, char *arena, TrainState *state) {
   state->total = optional_integer(&s, "steps");
   state->per_epoch = optional_integer(&s, "steps_per_epoch");
   state->threads = optional_integer(&s, "threads");
+  state->micro_batches = optional_integer(&s, "micro_batches");
   ok = ok && load(&s, arena, false);
   safetensors_close(&s);
   return ok;

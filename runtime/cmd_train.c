@@ -122,6 +122,7 @@ static bool count_steps(Training *t) {
   if (t->total < 1) t->total = 1;
   t->s.total_steps = t->state.total = t->total;
   t->state.per_epoch = t->steps_per_epoch;
+  t->state.micro_batches = micro_batches() * ranks.size;
   t->state.threads = p->device->threads ? p->device->threads() : 0;
   return true;
 }
@@ -133,8 +134,9 @@ static void warn_of_differences(const Training *t, const TrainState *saved) {
     int64_t before, now;
   } values[] = {{"steps in all", "the schedule of the learning rate differs", saved->total, t->state.total},
                 {"steps per epoch", "the order of the records differs", saved->per_epoch, t->state.per_epoch},
+                {"micro-batches a step", "sums are rounded otherwise", saved->micro_batches, t->state.micro_batches},
                 {"threads", "sums are rounded otherwise", saved->threads, t->state.threads}};
-  for (int i = 0; i < 3; i++)
+  for (size_t i = 0; i < sizeof values / sizeof *values && is_first_rank(); i++)
     if (values[i].before && values[i].now && values[i].before != values[i].now)
       report_warning("the checkpoint is of a run with %lld %s, this one has %lld: %s", (long long)values[i].before,
                      values[i].what, (long long)values[i].now, values[i].effect);
@@ -148,7 +150,7 @@ static bool start_values(Training *t) {
     TrainState saved = t->state;
     if (!checkpoint_resume(*o->resume ? o->resume : o->save, t->s.arena.base, &saved)) return false;
     warn_of_differences(t, &saved);
-    saved.total = t->state.total, saved.per_epoch = t->state.per_epoch;
+    saved.total = t->state.total, saved.per_epoch = t->state.per_epoch, saved.micro_batches = t->state.micro_batches;
     if (!saved.threads) saved.threads = t->state.threads;
     t->state = saved;
     if (o->seed >= 0 && o->seed != t->state.seed) {

@@ -262,11 +262,12 @@ bool output_path_check(const char *path);
 typedef struct TrainState {
   int64_t step;   // optimizer steps done
   int64_t seed;
-  double best;          // with patience: least loss of an evaluation so far
-  int64_t since_best;   // evaluations after that one
-  int64_t total;        // steps of the whole run, on which the schedule depends
-  int64_t per_epoch;    // steps
-  int64_t threads;      // with which the run began; 0: not the host's
+  double best;             // with patience: least loss of an evaluation so far
+  int64_t since_best;      // evaluations after that one
+  int64_t total;           // steps of the whole run, on which the schedule depends
+  int64_t per_epoch;       // steps
+  int64_t threads;         // with which the run began; 0: not the host's
+  int64_t micro_batches;   // of a step, on all ranks; 0: not told
 } TrainState;
 // The first persistent value, of parameters and states only or of all, that holds a NaN or an infinity; NULL: none.
 const NncTensor *checkpoint_not_finite(const char *arena, bool weights_only);

@@ -60,6 +60,7 @@ CASES = [
     ("lstm", "lstm_lm.nn", ["N=2", "T=12", "width=16"], LSTM, []),
     ("two_inputs", "two_inputs.nn", ["N=4", "T=4", "size=8"], [], []),
 ]
+NAMED = [("gpt_layers", "gpt_small.nn", ["B=8", "T=16", "width=32", "layers=4", "heads=2"], [], [])]   # only where it is asked for
 
 def tensors(path):
     """Of a checkpoint: name to type, shape and bytes, and its metadata without checksums; sums of gradients, zeros between steps, left out."""
@@ -102,8 +103,8 @@ def main():
     shards = options.get("shard", "none").split(",")
     os.makedirs(folder, exist_ok=True)
     make_data(folder)
-    for name, file, defines, edits, flags in CASES:
-        if name not in options.get("only", name).split(","):
+    for name, file, defines, edits, flags in CASES + NAMED:
+        if name not in options.get("only", ",".join(case[0] for case in CASES)).split(","):
             continue
         text = open(f"{models}/{file}").read()
         for old, new in edits:
