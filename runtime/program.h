@@ -131,7 +131,8 @@ typedef struct NncCollective {
   NncDtype dtype;
   int64_t elements;   // of the result
   int64_t scratch_bytes;
-  int ranks;   // that have parts; 0: any number, which have none
+  NncDtype from;   // of the operands: dtype, or f32 that is gathered in dtype
+  int ranks;       // that have parts; 0: any number, which have none
   bool adds;
 } NncCollective;
 

@@ -71,8 +71,14 @@ bool nn_infer_all_gather(NnOpCall *c, int n_results, NnType *result) {
     *result = nn_type(c->operand[0].dtype, 1, &elements);
     return true;
   }
+  NnType whole = *result;
+  whole.dtype = c->operand[0].dtype;
+  if (result->dtype != whole.dtype &&
+      (!nn_dtype_is_narrow(result->dtype) || whole.dtype != NN_F32 || c->n_operands > 1))
+    return nn_fail(c, "one part of f32 may be gathered in bf16 or f16, found %s to %s", nn_text(&c->operand[0]).text,
+                   nn_text(result).text);
   bool all = result->rank == 1 && result->dim[0] == elements;
-  if (all || (c->n_operands == 1 && part_of(result, ranks) == c->operand[0].dim[0])) return true;
+  if (all || (c->n_operands == 1 && part_of(&whole, ranks) == c->operand[0].dim[0])) return true;
   return nn_fail(c, "parts of %lld elements in all, on %lld ranks, are not those of %s", (long long)(elements / ranks),
                  (long long)ranks, nn_text(result).text);
 }

@@ -68,11 +68,34 @@ static void keep_part(Signature *s, int arg, int64_t ranks) {
   return_part(s, arg);
 }
 
-static void drop_unused_gathers(MlirOperation func) {
+// A parameter that is read in bf16 or f16 alone travels so.
+static void gather_narrow(MlirOperation gather) {
+  enum { MOST_CASTS = 64 };
+  MlirValue all = mlirOperationGetResult(gather, 0);
+  MlirOperation casts[MOST_CASTS];
+  int n = 0;
+  for (MlirOpOperand use = mlirValueGetFirstUse(all); !mlirOpOperandIsNull(use); use = mlirOpOperandGetNextUse(use)) {
+    MlirOperation op = mlirOpOperandGetOwner(use);
+    if (nn_op_of(op) != NN_OP_cast || n == MOST_CASTS) return;
+    casts[n++] = op;
+  }
+  NnType type = n ? nn_value_type(mlirOperationGetResult(casts[0], 0)) : nn_value_type(all);
+  for (int i = 0; i < n; i++)
+    if (nn_value_type(mlirOperationGetResult(casts[i], 0)).dtype != type.dtype) return;
+  if (!nn_dtype_is_narrow(type.dtype) || nn_value_type(all).dtype != NN_F32) return;
+  mlirValueSetType(all, nn_type_to_mlir(mlirOperationGetContext(gather), &type));
+  for (int i = 0; i < n; i++) {
+    mlirValueReplaceAllUsesOfWith(mlirOperationGetResult(casts[i], 0), all);
+    mlirOperationDestroy(casts[i]);
+  }
+}
+
+static void improve_gathers(MlirOperation func) {
   int n;
   MlirOperation *ops = rewrite_ops(nn_function_body(func), &n);
   for (int i = n - 1; i >= 0; i--)
     if (nn_op_of(ops[i]) == NN_OP_all_gather && rewrite_is_unused(ops[i])) mlirOperationDestroy(ops[i]);
+    else if (plan_is_fetch(ops[i])) gather_narrow(ops[i]);
   free(ops);
 }
 
@@ -89,7 +112,7 @@ static void keep_parts(MlirOperation func, int64_t ranks) {
   for (int a = 0; a < n_args; a++)
     if (whole[a].rank >= 0) nn_set_arg_attr(func, a, &NN_I64S(ATTR_shape, whole[a].dim, whole[a].rank));
   free(whole);
-  drop_unused_gathers(func);
+  improve_gathers(func);
 }
 
 void distribute_parameters(MlirModule module) {

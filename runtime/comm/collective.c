@@ -130,10 +130,12 @@ static void gather_in_turns(char *tensor, int64_t bytes, int64_t part) {
       ranks.comm->broadcast(tensor + i, (int)smaller(MOST, end - i), r);
 }
 
-static void gather_tensor(const char *own, int64_t part, char *tensor, int64_t bytes) {
+// part: bytes of each in the tensor, whose type is c's; own: of this rank.
+static void gather_tensor(const NncCollective *c, const char *own, int64_t part, char *tensor, int64_t bytes) {
   static int count[NNC_MAX_RANKS], at[NNC_MAX_RANKS];
   int64_t begin = part * ranks.rank, n = smaller(part, bytes - begin);
-  if (n > 0) memcpy(tensor + begin, own, (size_t)n);
+  if (n > 0 && c->from == c->dtype) memcpy(tensor + begin, own, (size_t)n);
+  else if (n > 0) narrow_from_float((const float *)own, c->dtype, tensor + begin, n / dtype_bytes(c->dtype));
   if (ranks.size == 1) return;
   if (part * ranks.size > INT_MAX) {
     gather_in_turns(tensor, bytes, part);
@@ -149,8 +151,8 @@ static void gather_tensor(const char *own, int64_t part, char *tensor, int64_t b
 static void all_gather(const NncCollective *c, int n_buffers, const int64_t *bytes, void *const *buffers) {
   char *to = buffers[n_buffers - 1], *end = to + bytes[n_buffers - 1];
   for (int i = 0; i < n_buffers - 1; i++) {
-    int64_t n = smaller(c->ranks * bytes[i], end - to);
-    gather_tensor(buffers[i], bytes[i], to, n);
+    int64_t part = bytes[i] / dtype_bytes(c->from) * dtype_bytes(c->dtype), n = smaller(c->ranks * part, end - to);
+    gather_tensor(c, buffers[i], part, to, n);
     to += n;
   }
 }

@@ -22,6 +22,10 @@
 // PARAM: return %{{.*}} : tensor<f32>, tensor<32xf32>, tensor<32xf32>
 // PARAM: func.func @eval({{.*}}tensor<32xf32> {nn.name = "w"
 // PARAM: "nn.all_gather_1"(%arg1)
+// What is read in bf16 alone travels in bf16.
+// PARAM: func.func @predict(
+// PARAM: %[[NARROW:.*]] = "nn.all_gather_1"(%arg0) {{.*}} : (tensor<32xf32>) -> tensor<5x8xbf16>
+// PARAM-NEXT: return %[[NARROW]]
 
 // Sums of micro-batches are parts; the whole is gathered for the norm alone.
 // ADDS-LABEL: func.func @train
@@ -49,5 +53,9 @@ module attributes {nn.optimizer = "momentum", nn.shard = "WHAT", nn.ranks = 2 : 
     %h = "nn.matmul"(%x, %w) {transpose_a = false, transpose_b = false} : (tensor<4x5xf32>, tensor<5x8xf32>) -> tensor<4x8xf32>
     %s = "nn.reduce_sum"(%h) {axes = array<i64: 0, 1>} : (tensor<4x8xf32>) -> tensor<f32>
     return %s : tensor<f32>
+  }
+  func.func @predict(%w: tensor<5x8xf32> {nn.role = "param", nn.name = "w"}) -> (tensor<5x8xbf16> {nn.role = "output", nn.name = "y"}) {
+    %y = "nn.cast"(%w) : (tensor<5x8xf32>) -> tensor<5x8xbf16>
+    return %y : tensor<5x8xbf16>
   }
 }
