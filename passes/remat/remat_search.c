@@ -23,6 +23,9 @@ typedef struct Search {
   bool *distrusted;        // Owned, per node
   int n_distrusted;
   RematPlan best;   // see is_better
+  int *last;        // Owned; the sequence considered last
+  int n_last;
+  int64_t last_arena;   // bytes, of its plan
   int n_solved;
 } Search;
 
@@ -56,6 +59,18 @@ static bool is_better(const Search *search, const RematPlan *plan) {
   return plan->seconds < best->seconds || (plan->seconds == best->seconds && plan->arena < best->arena);
 }
 
+// A search that begins from a schedule often ends with it; placing it again would find nothing else.
+static bool was_last(const Search *search, const RematPlan *plan) {
+  size_t bytes = (size_t)plan->n * sizeof *plan->exec;
+  return search->last && search->n_last == plan->n && memcmp(search->last, plan->exec, bytes) == 0;
+}
+
+static void remember(Search *search, const RematPlan *plan) {
+  search->last = reallocate_array(search->last, (size_t)plan->n + 1, sizeof *search->last);
+  memcpy(search->last, plan->exec, (size_t)plan->n * sizeof *plan->exec);
+  search->n_last = plan->n;
+}
+
 // Makes the real plan of a schedule and keeps it when it is the best so far. Returns the bytes it needs: at least what
 // is live, and the arena where it matters. Offsets are looked for only when they can win.
 static int64_t consider(Search *search, const RematSchedule *s) {
@@ -63,6 +78,11 @@ static int64_t consider(Search *search, const RematSchedule *s) {
   RematPlan plan = {0};
   PlanLayout l;
   plan.exec = step_problem_expand(q, s, &plan.n, &plan.seconds);
+  if (was_last(search, &plan)) {
+    free(plan.exec);
+    return search->last_arena;
+  }
+  remember(search, &plan);
   plan_layout_build(q->p, plan.exec, plan.n, PLAN_INPLACE_DECIDE, &l);
   plan.arena = search->persistent + plan_layout_peak(q->p, &l);
   bool may_win = is_better(search, &plan);
@@ -78,7 +98,7 @@ static int64_t consider(Search *search, const RematSchedule *s) {
     for (int b = 0; b < l.n_buffers; b++) plan.offset[b] = l.buffers[b].offset;
   }
   plan_layout_free(&l);
-  int64_t arena = plan.arena;
+  int64_t arena = search->last_arena = plan.arena;
   if (may_win && is_better(search, &plan)) {
     plan.schedule = copy_schedule(s);
     remat_plan_free(&search->best);
@@ -243,6 +263,7 @@ static Search begin(const StepProblem *q, const RematGoal *goal, int64_t persist
 static RematPlan end(Search *search) {
   free(search->nodes);
   free(search->distrusted);
+  free(search->last);
   RematSchedule *s = &search->best.schedule;   // measured again, in the terms of the problem as it was given
   RematSimulation simulation;
   InputError error;

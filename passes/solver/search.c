@@ -313,7 +313,8 @@ static void solve(const RematProblem *problem, int64_t budget, const RematOption
   search_create(&search, problem, budget, options);
   *result = (RematResult){0};
   for (int v = 0; v < problem->n_nodes; v++) result->base_cost += problem->nodes[v].cost;
-  result->lower_bound = remat_lower_bound(problem, budget, time_for_bound(options, search.time_limit));
+  if (!isinf(enough))
+    result->lower_bound = remat_lower_bound(problem, budget, time_for_bound(options, search.time_limit));
   search.base_cost = result->base_cost;
   search.good_cost = fmax(result->lower_bound * (1 + 1e-7), enough);
   note_baseline(&search);
