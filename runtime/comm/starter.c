@@ -44,6 +44,11 @@ static bool read_starter(const Variables *v, Starter *out, bool *bad) {
   if (out->rank < 0 || *bad) return false;
   if (out->size < 0 && !v->mpi) return false;
   if (out->size < 0) out->size = 0;
+  if (!v->mpi && out->size > NNC_MAX_RANKS) {
+    report_error("%s is %d: there can be %d ranks", v->size, out->size, NNC_MAX_RANKS);
+    *bad = true;
+    return false;
+  }
   if (v->mpi || out->rank < out->size) return true;
   report_error("%s is %d, but %s is %d: ranks are 0 to %d", v->rank, out->rank, v->size, out->size, out->size - 1);
   *bad = true;

@@ -18,6 +18,7 @@
 
 #define MAGIC "nncrank1"
 enum { FOR_BYTES, FOR_SIGNS };
+enum { WAIT = 50 };   // milliseconds until somebody who waits looks again whether this process is asked to end
 typedef struct Hello {
   char magic[8];
   int32_t rank, size, purpose, process;
@@ -77,6 +78,13 @@ static void first_of_list(const char *list, char *out, size_t size) {
   snprintf(out, size, "%.*s%.*s", (int)prefix, list, (int)digits, list + from);
 }
 
+// Text is the decimal number of a port, and the one `behind` it is a port, too.
+static bool is_port(const char *text, int behind) {
+  char *end;
+  long v = strtol(text, &end, 10);
+  return *text >= '0' && *text <= '9' && !*end && v >= 1 && v + behind <= 65535;
+}
+
 // MASTER_ADDR and MASTER_PORT; under srun without them the first of its nodes, and a port by the number of the job. A
 // torchrun listens at MASTER_PORT itself.
 static bool find_first(Joining *j) {
@@ -88,7 +96,12 @@ static bool find_first(Joining *j) {
     first_of_list(nodes, j->first_host, sizeof j->first_host);
     j->address = j->first_host;
   }
-  if (j->port && agent && strcmp(agent, "True") == 0) {
+  int behind = agent && strcmp(agent, "True") == 0;
+  if (j->port && !is_port(j->port, behind)) {
+    report_error("MASTER_PORT is \"%s\", not a number from 1 to %d", j->port, 65535 - behind);
+    return false;
+  }
+  if (j->port && behind) {
     snprintf(j->own_port, sizeof j->own_port, "%d", atoi(j->port) + 1);
     j->port = j->own_port;
   } else if (!j->port && job) {
@@ -116,11 +129,20 @@ static struct addrinfo *resolve(const Joining *j) {
 
 static bool listen_at(Joining *j, const struct sockaddr *at, socklen_t length) {
   int on = 1;
-  j->listener = socket(at->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (j->listener >= 0) close(j->listener);
+  j->listener = socket(at->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (j->listener >= 0) setsockopt(j->listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   socklen_t own = sizeof j->own.at;
   return j->listener >= 0 && bind(j->listener, at, length) == 0 && listen(j->listener, NNC_MAX_RANKS) == 0 &&
          getsockname(j->listener, (struct sockaddr *)&j->own.at, &own) == 0;
+}
+
+// Where nobody listens at a port that the system hands out itself, a socket can be given that port and reach itself.
+static bool is_itself(int s) {
+  struct sockaddr_storage own = {0}, other = {0};
+  socklen_t length = sizeof own, other_length = sizeof other;
+  return getsockname(s, (struct sockaddr *)&own, &length) == 0 &&
+         getpeername(s, (struct sockaddr *)&other, &other_length) == 0 && memcmp(&own, &other, sizeof own) == 0;
 }
 
 // -1: not possible now.
@@ -128,8 +150,13 @@ static int connect_to(const Joining *j, const struct sockaddr *at, socklen_t len
   int s = socket(at->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (s < 0) return -1;
   prepare_socket(j, s);
-  if (connect(s, at, length) == 0) return s;
+  bool connected = connect(s, at, length) == 0, itself = connected && is_itself(s);
+  if (connected && !itself) return s;
+  int error = itself ? ECONNREFUSED : errno;
+  struct linger at_once = {.l_onoff = 1};   // rank 0 wants the port
+  if (itself) setsockopt(s, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
   close(s);
+  errno = error;
   return -1;
 }
 
@@ -146,17 +173,21 @@ static int greet(Joining *j, int rank, int purpose) {
   return -1;
 }
 
-// The next that comes and is a rank; whoever else comes is sent away. -1: nobody in time.
+// The next that comes and is a rank; whoever else comes is sent away. -1: nobody in time, or asked to end.
 static int accept_rank(const Joining *j, Hello *hello) {
   for (;;) {
     double left = j->end - seconds_now();
     struct pollfd waiting = {.fd = j->listener, .events = POLLIN};
-    if (left <= 0 || poll(&waiting, 1, (int)(left * 1000) + 1) == 0) return -1;
+    if (left <= 0 || signals_stop_requested()) return -1;
+    if (poll(&waiting, 1, WAIT) <= 0) continue;
     int s = accept4(j->listener, NULL, NULL, SOCK_CLOEXEC);
     if (s < 0) continue;
     prepare_socket(j, s);
     limit_time(s, left < 5 ? left : 5);   // a rank says at once who it is
-    if (tcp_receive(s, hello, sizeof *hello) && memcmp(hello->magic, MAGIC, sizeof hello->magic) == 0) return s;
+    if (tcp_receive(s, hello, sizeof *hello) && memcmp(hello->magic, MAGIC, sizeof hello->magic) == 0) {
+      hello->host[sizeof hello->host - 1] = 0;
+      return s;
+    }
     close(s);
   }
 }
@@ -179,6 +210,7 @@ static bool fits(const Joining *j, const Hello *h) {
 }
 
 static void report_missing(const Joining *j) {
+  if (signals_stop_requested()) return;
   int missing = 0, first = 0;
   for (int k = j->r->size - 1; k > 0; k--)
     if (j->r->peers[k].socket < 0) missing++, first = k;
@@ -190,7 +222,11 @@ static void report_missing(const Joining *j) {
 static bool gather_all(Joining *j) {
   struct addrinfo *list = resolve(j);
   if (!list) return false;
-  bool ok = listen_at(j, list->ai_addr, list->ai_addrlen);
+  bool ok = false;
+  for (const struct addrinfo *i = list; i && !ok; i = i->ai_next) {
+    ok = listen_at(j, i->ai_addr, i->ai_addrlen);
+    if (!ok && errno != EADDRNOTAVAIL && errno != EAFNOSUPPORT) break;   // a name may have ::1 where there is no IPv6
+  }
   if (!ok)
     report_error("rank 0 of %d cannot listen at %s, port %s (MASTER_ADDR, MASTER_PORT): %s", j->r->size, j->address,
                  j->port, strerror(errno));
@@ -225,14 +261,22 @@ static int reach_first(Joining *j, struct sockaddr_storage *at) {
   for (const struct addrinfo *i = list; list && s < 0; i = i->ai_next ? i->ai_next : list) {
     s = connect_to(j, i->ai_addr, i->ai_addrlen);
     if (s >= 0) memcpy(at, i->ai_addr, i->ai_addrlen);
-    else if (seconds_now() > j->end) break;
-    else nanosleep(&(struct timespec){0, 50000000}, NULL);
+    else if (seconds_now() > j->end || signals_stop_requested()) break;
+    else nanosleep(&(struct timespec){0, WAIT * 1000000}, NULL);
   }
-  if (list && s < 0)
+  if (list && s < 0 && !signals_stop_requested())
     report_error("rank %d of %d cannot reach rank 0 at %s, port %s (MASTER_ADDR, MASTER_PORT), within %.0f seconds: %s",
                  j->r->rank, j->r->size, j->address, j->port, j->r->timeout, strerror(errno));
   if (list) freeaddrinfo(list);
   return s;
+}
+
+// Waits for the first bytes. False: none in time, or asked to end.
+static bool comes(const Joining *j, int s) {
+  struct pollfd waiting = {.fd = s, .events = POLLIN};
+  while (seconds_now() < j->end && !signals_stop_requested())
+    if (poll(&waiting, 1, WAIT) > 0) return true;
+  return false;
 }
 
 static bool meet_first(Joining *j) {
@@ -247,11 +291,13 @@ static bool meet_first(Joining *j) {
     report_error("rank %d of %d cannot listen: %s", j->r->rank, j->r->size, strerror(errno));
     return false;
   }
-  if (tcp_send(s, &j->own, sizeof j->own) && tcp_receive(s, j->all, (size_t)j->r->size * sizeof *j->all)) {
+  if (tcp_send(s, &j->own, sizeof j->own) && comes(j, s) &&
+      tcp_receive(s, j->all, (size_t)j->r->size * sizeof *j->all)) {
     j->all[0].at = first;
     return true;
   }
-  report_error("rank %d of %d: rank 0 has given up, or another rank has not come", j->r->rank, j->r->size);
+  if (!signals_stop_requested())
+    report_error("rank %d of %d: rank 0 has given up, or another rank has not come", j->r->rank, j->r->size);
   return false;
 }
 
@@ -268,7 +314,8 @@ static bool connect_all(Joining *j) {
     Hello h;
     int s = accept_rank(j, &h);
     if (s < 0) {
-      report_error("rank %d of %d: others have not come within %.0f seconds", r->rank, r->size, r->timeout);
+      if (!signals_stop_requested())
+        report_error("rank %d of %d: others have not come within %.0f seconds", r->rank, r->size, r->timeout);
       return false;
     }
     if (h.purpose == FOR_SIGNS) r->sign_previous = s;
@@ -303,6 +350,7 @@ bool tcp_join(const Starter *starter, double timeout, TcpRanks *r) {
   gethostname(j.own.host, sizeof j.own.host - 1);
   allow_sockets(r->size);
   bool ok = find_first(&j) && (r->rank == 0 ? gather_all(&j) : meet_first(&j)) && connect_all(&j);
+  if (!ok && signals_stop_requested()) report_error("rank %d of %d: interrupted before all had come", r->rank, r->size);
   for (int k = 0; ok && k < r->size; k++) {
     r->peers[k].process = j.all[k].process;
     memcpy(r->peers[k].host, j.all[k].host, sizeof r->peers[k].host - 1);
