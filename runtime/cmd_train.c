@@ -241,6 +241,7 @@ static bool ranks_start_alike(const Training *t) {
       {"steps in all", (uint64_t)t->total, true},
       {"--stop-at", (uint64_t)t->o.stop_at, true},
       {"--save-every", (uint64_t)t->o.save_every, true},
+      {"--keep", (uint64_t)t->o.keep, true},
       {"steps done", (uint64_t)t->state.step, true},
       {"other parameters", parameter_sum(t), false},
   };
@@ -413,7 +414,10 @@ static bool evaluate(Training *t) {
 static bool step_is_finite(Training *t, bool check_values) {
   const char *broken = metrics_losses_finite(&t->metrics, executor_function(t->s.train)) ? NULL : "the loss";
   if (!broken && !check_values) return true;
-  if (!arena_pull_persistent(&t->s.arena)) return false;
+  if (!arena_pull_persistent(&t->s.arena)) {
+    if (ranks.size > 1) ranks_abort(EXIT_DIAGNOSTIC);   // the others wait for this one
+    return false;
+  }
   const NncTensor *value = broken ? NULL : checkpoint_not_finite(t->s.arena.base, false);
   if (ranks_agree(!broken && !value)) return true;
   if (!is_first_rank()) {

@@ -70,6 +70,10 @@ bool ranks_compare(int n, const RankFact *facts);   // false after rank 0 has re
 void ranks_gather(const double *values, int n, double *all);
 void ranks_broadcast(void *data, int64_t bytes);   // from rank 0
 
+// Seconds since *now, which becomes the present, where this process did not run: it was stopped, and others with it
+// perhaps. 0 up to half a second.
+double silence_to_excuse(double *now);
+
 // Of n elements that all ranks have, rank r adds up those from here to where r + 1 begins.
 int64_t collective_part(int64_t n, int r);
 // A step of the plan on the host; buffers and workspace as NncCollective says.

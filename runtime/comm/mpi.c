@@ -50,10 +50,11 @@ static void *beat(void *unused) {
   (void)unused;
   int next = (own_rank + 1) % n_ranks, previous = (own_rank + n_ranks - 1) % n_ranks, heard = 0, sent = 0, done = 0;
   MPI_Request listening, sending = MPI_REQUEST_NULL;
-  double last_heard = seconds_now(), last_sent = 0;
+  double last_heard = seconds_now(), last_sent = 0, now = last_heard;
   bool previous_leaves = false;
   MPI_Irecv(&heard, 1, MPI_INT, previous, 0, signs, &listening);
   for (;;) {
+    last_heard += silence_to_excuse(&now);
     MPI_Test(&sending, &done, MPI_STATUS_IGNORE);
     if (done && sent != SIGN_LEAVING && (is_closing || seconds_now() - last_sent >= 1)) {
       sent = is_closing ? SIGN_LEAVING : SIGN_ALIVE;

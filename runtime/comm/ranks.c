@@ -5,6 +5,7 @@
 
 #include "runtime/comm/comm.h"
 #include "runtime/runtime.h"
+#include "support/clock.h"
 
 Ranks ranks = {.size = 1};
 
@@ -48,6 +49,11 @@ bool ranks_open(double timeout) {
   }
   if (ranks.size > 1) report_set_rank(ranks.rank);
   return true;
+}
+
+double silence_to_excuse(double *now) {
+  double before = *now, passed = (*now = seconds_now()) - before;
+  return passed > 0.5 ? passed : 0;
 }
 
 int64_t ranks_own_elements(const NncTensor *t, int64_t *begin) {

@@ -64,10 +64,11 @@ static char hear(int previous) {
 static void *exchange_signs(void *unused) {
   (void)unused;
   int previous = (r.rank + r.size - 1) % r.size;
-  double heard = seconds_now(), told = 0;
+  double heard = seconds_now(), told = 0, now = heard;
   for (bool leaves = false, left = false; !leaves || !left;) {
     struct pollfd sign = {.fd = r.sign_previous, .events = POLLIN};
     poll(&sign, leaves ? 0 : 1, 50);
+    heard += silence_to_excuse(&now);
     if (!left && (is_closing || seconds_now() - told >= 1)) {
       left = is_closing;
       send_sign(left ? SIGN_LEAVING : SIGN_ALIVE);

@@ -69,6 +69,21 @@ def signalled(what, program, number, more, wanted, expects_message):
     ok = wanted(status) and good and not left(program, name) and kind_of(expects_message, output)
     say(what, ok, f"status {status}, checkpoint {good}\n{output[-3000:]}")
 
+def stopped_together(what, program):
+    """As by Ctrl-Z, or a batch system that lets others go first: nobody takes a rank that did not run for one that hangs."""
+    name = what.replace(" ", "-")
+    process = start(program, name, 3, ["--epochs=100000", "--save-every=5", "--rank-timeout=2"])
+    wait_until(what, lambda: os.path.exists(checkpoint(name)))
+    ranks = [wait_until(what, lambda: rank_process(program, checkpoint(name), r)) for r in range(3)]
+    for number, seconds in ((signal.SIGSTOP, 4), (signal.SIGCONT, 3)):
+        for rank in ranks:
+            os.kill(rank, number)
+        time.sleep(seconds)
+    if process.poll() is None:
+        os.kill(ranks[1], signal.SIGTERM)
+    status, output = finish(process, what)
+    say(what, "interrupted after step" in output and not left(program, name), f"status {status}\n{output[-3000:]}")
+
 def kill_often(program):
     draw, name = random.Random(1), "often"
     for i in range(KILLS):
@@ -107,6 +122,8 @@ def main():
         return p.returncode, p.stdout
     status, output = different("seed", TRAIN[1:] + ["--seed=9"])
     say("another seed", status != 0 and "rank 2 of 3 has seed 9, rank 0 has 0" in output and not os.path.exists(checkpoint("seed")), output)
+    status, output = different("keep", TRAIN[1:] + ["--keep=2"])
+    say("another --keep", status != 0 and "rank 2 of 3 has --keep 2, rank 0 has 0" in output, output)
     other = f"{folder}/other"
     os.makedirs(other, exist_ok=True)
     for name in ("train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz"):
@@ -128,6 +145,8 @@ def main():
     signalled("killed", program, signal.SIGKILL, [], lambda s: s != 0, None)
     signalled("stopped", program, signal.SIGSTOP, ["--rank-timeout=3"], lambda s: s != 0, "rank 1 of 3 ")
     signalled("asked to end", program, signal.SIGTERM, [], lambda s: s != 0, "interrupted after step")
+
+    stopped_together("stopped together", program)
 
     # 3 ranks, 3 ranks resumed, one rank resumed
     def train(name, ranks, more, what=program):
