@@ -20,9 +20,10 @@ void report_set_rank(int rank) { name = xasprintf("%s[%d]", name, rank); }
 static void report(const char *kind, const char *format, va_list args) {
   progress_clear();
   fflush(stdout);
-  fprintf(stderr, "%s: %s: ", name, kind);
-  vfprintf(stderr, format, args);
-  fputc('\n', stderr);
+  char *text = NULL;
+  if (vasprintf(&text, format, args) < 0) text = NULL;
+  fprintf(stderr, "%s: %s: %s\n", name, kind, text ? text : format);   // one write: other ranks' go to the same place
+  free(text);
 }
 
 void report_error(const char *format, ...) {
