@@ -198,7 +198,7 @@ def _(g, name):
             return None
         n = g.rng.choice(found)
         x = g.integers(n.attrs['rows'], n.args[0].shape) if n.op == 'embedding' else g.want(n.args[0].shape)
-        return x and Node(n.op, [x], type=n.type, mag=n.mag, label=n.label, **{k: v for k, v in n.attrs.items() if k != 'pipe'})
+        return x and Node(n.op, [x] + [g.want(a.shape) for a in n.args[1:]], type=n.type, mag=n.mag, label=n.label, **{k: v for k, v in n.attrs.items() if k != 'pipe'})
     rows, width = g.size(9), g.size(9)
     i = g.integers(rows)
     if i is None:

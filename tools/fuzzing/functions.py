@@ -217,7 +217,11 @@ def _(o, n, t):
     x, segments = t
     shape = (n.attrs['count'],) + x.shape[1:]
     how = {'segment_sum': 'sum', 'segment_mean': 'mean', 'segment_max': 'amax'}[n.op]
-    return torch.zeros(shape, dtype=x.dtype).scatter_reduce(0, rows_of(segments, x), x, how, include_self=False)
+    if how != 'amax':
+        return torch.zeros(shape, dtype=x.dtype).scatter_reduce(0, rows_of(segments, x), x, how, include_self=False)
+    # over -inf, not 0: the gradient of amax counts an equal value that was there before as one more extreme, include_self or not
+    y = torch.full(shape, -math.inf, dtype=x.dtype).scatter_reduce(0, rows_of(segments, x), x, how, include_self=False)
+    return torch.where(y == -math.inf, torch.zeros_like(y), y)
 
 
 # --- layers with parameters
