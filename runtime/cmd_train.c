@@ -205,8 +205,9 @@ static bool open_training(Training *t) {
 // Of a step: each micro-batch's metrics, then whether this rank was asked to end.
 static int share_numbers(const Training *t) { return (int)micro_batches() * t->metrics.n + 1; }
 
+enum { MOST = 64 << 20 };   // bytes at the beginning and at the end that are compared between ranks
+
 static uint64_t data_sum(const Dataset *d) {
-  enum { MOST = 64 << 20 };   // of a column's bytes at its beginning and at its end
   uint64_t sum = (uint64_t)d->records;
   for (int i = 0; i < d->n_columns; i++) {
     const Column *c = &d->columns[i];
@@ -227,6 +228,19 @@ static uint64_t parameter_sum(const Training *t) {
   return sum;
 }
 
+// Of the file that training begins with, which parts of the parameters do not tell. 0: there is none.
+static uint64_t start_file_sum(const TrainOptions *o) {
+  const char *path = !o->resume ? o->weights : *o->resume ? o->resume : o->save;
+  FILE *f = path ? fopen(path, "rb") : NULL;
+  if (!f) return 0;
+  char *bytes = xmalloc(MOST);
+  uint64_t sum = checksum_of(bytes, (int64_t)fread(bytes, 1, MOST, f));
+  if (fseeko(f, -(off_t)MOST, SEEK_END) == 0) sum = sum * 31 + checksum_of(bytes, (int64_t)fread(bytes, 1, MOST, f));
+  fclose(f);
+  free(bytes);
+  return sum;
+}
+
 // Ranks that train together have the same program, options, data and values.
 static bool ranks_start_alike(const Training *t) {
   if (ranks.size == 1) return true;
@@ -243,6 +257,7 @@ static bool ranks_start_alike(const Training *t) {
       {"--save-every", (uint64_t)t->o.save_every, true},
       {"--keep", (uint64_t)t->o.keep, true},
       {"steps done", (uint64_t)t->state.step, true},
+      {"another file to begin with", start_file_sum(&t->o), false},
       {"other parameters", parameter_sum(t), false},
   };
   free(program);

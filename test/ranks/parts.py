@@ -51,6 +51,11 @@ train("twice", 2, "twice", [])
 train("alone", 1, "four_times", [])
 compare("two micro-batches on each of two ranks", "four_times", "twice")
 
+words = [f"{folder}/four", "train", f"--data={folder}", "--threads=1", "--steps=6", "-q", f"--save={folder}/wrong.safetensors"]
+command = mpirun + ["-n", "3"] + words + [f"--weights={folder}/whole.safetensors", ":", "-n", "1"] + words + [f"--weights={folder}/by_two.safetensors"]
+p = subprocess.run(command, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60)
+print("another file:", p.returncode, p.stdout.strip())
+
 print(train("four", 3, "wrong", [], True).strip())
 print(train("four", 1, "wrong", [], True).strip())
 p = subprocess.run([f"{folder}/four", "eval", f"--data={folder}", f"--weights={folder}/whole.safetensors"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
