@@ -24,11 +24,14 @@ struct CanonicalSearch {
   int64_t capacity;
   int64_t *lowest;         // Owned; lowest place of each waiting item above what is placed
   int64_t *waiting;        // Owned; per time, bytes of the waiting items
-  int64_t *lift;           // Owned; per time, lowest place of a waiting item
+  uint64_t *open;          // Owned; a bit per time: no waiting item has been met there yet
   int *rank;               // Owned; a permutation
   double *failures;        // Owned; per item, how often a section with it failed
   int64_t *offset;         // Owned
   int *by_start;           // Owned; items by lower
+  int *by_low;             // Owned; items by lowest place
+  int *moved;              // Owned; scratch: items
+  int *part, *filled;      // Owned; scratch of split: per item its part, per part its items so far
   struct Ranked *ranked;   // Owned
   uint64_t random;
   int restarts;
@@ -78,11 +81,15 @@ CanonicalSearch *canonical_create(const CanonicalItem *items, int n, int n_times
   *s = (CanonicalSearch){.items = items, .n = n, .capacity = capacity, .random = seed};
   s->lowest = allocate_array(count, sizeof *s->lowest);
   s->waiting = allocate_array((size_t)n_times + 1, sizeof *s->waiting);
-  s->lift = allocate_array((size_t)n_times + 1, sizeof *s->lift);
+  s->open = allocate_array((size_t)n_times / 64 + 1, sizeof *s->open);
   s->rank = allocate_array(count, sizeof *s->rank);
   s->failures = allocate_array(count, sizeof *s->failures);
   s->offset = allocate_array(count, sizeof *s->offset);
   s->by_start = allocate_array(count, sizeof *s->by_start);
+  s->by_low = allocate_array(count, sizeof *s->by_low);
+  s->moved = allocate_array(count, sizeof *s->moved);
+  s->part = allocate_array(count, sizeof *s->part);
+  s->filled = allocate_array(count, sizeof *s->filled);
   s->ranked = allocate_array(count, sizeof *s->ranked);
   for (int i = 0; i < n; i++) {
     for (int t = items[i].lower; t < items[i].upper; t++) s->waiting[t] += items[i].size;
@@ -95,25 +102,13 @@ CanonicalSearch *canonical_create(const CanonicalItem *items, int n, int n_times
 
 void canonical_free(CanonicalSearch *s) {
   if (!s) return;
-  void *owned[] = {s->lowest, s->waiting, s->lift, s->rank, s->failures, s->offset, s->by_start, s->ranked, s};
+  void *owned[] = {s->lowest, s->waiting, s->open, s->rank,   s->failures, s->offset, s->by_start,
+                   s->by_low, s->moved,   s->part, s->filled, s->ranked,   s};
   for (size_t i = 0; i < sizeof owned / sizeof *owned; i++) free(owned[i]);
 }
 
 const int64_t *canonical_offsets(const CanonicalSearch *s) { return s->offset; }
 int64_t canonical_work(const CanonicalSearch *s) { return s->work; }
-
-static int64_t at_least(int64_t a, int64_t b) { return a > b ? a : b; }
-
-// GCC's 64-bit minimum is scalar without AVX-512 or AVX2's compare, and this loop is half of the search.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
-#define VECTOR_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define VECTOR_CLONES
-#endif
-
-VECTOR_CLONES static void lower_to(int64_t *lift, int n, int64_t low) {
-  for (int t = 0; t < n; t++) lift[t] = low < lift[t] ? low : lift[t];
-}
 
 // Whether an item may come next: what could have been placed before the last one must rest on something still to come.
 static bool may_be_next(const CanonicalSearch *s, int item, int64_t floor, int last_rank) {
@@ -121,55 +116,96 @@ static bool may_be_next(const CanonicalSearch *s, int item, int64_t floor, int l
   return low > floor || (low == floor && s->rank[item] >= last_rank);
 }
 
-// The section bound for the `n` waiting `items`. Sets the lowest height at which one of them would end: what may not be
-// next will rest on another waiting item, so it is above that. Charges the items of a section that fails.
-static bool sections_fit(CanonicalSearch *s, const int *items, int n, int64_t floor, int last_rank, int end,
-                         int64_t *lowest_end) {
-  int begin = s->items[items[0]].lower;
-  *lowest_end = INT64_MAX;
-  for (int k = 0; k < n; k++) {
-    int64_t top = s->lowest[items[k]] + s->items[items[k]].size;
-    if (top < *lowest_end && may_be_next(s, items[k], floor, last_rank)) *lowest_end = top;
+// The lowest height at which one of the `n` items that may come next would end, INT64_MAX: none may.
+static int64_t find_lowest_end(const CanonicalSearch *s, const int *by_low, int n, int64_t floor, int last_rank) {
+  int64_t lowest_end = INT64_MAX;
+  for (int k = 0; k < n && s->lowest[by_low[k]] < lowest_end; k++) {
+    int64_t top = s->lowest[by_low[k]] + s->items[by_low[k]].size;
+    if (top < lowest_end && may_be_next(s, by_low[k], floor, last_rank)) lowest_end = top;
   }
-  if (*lowest_end == INT64_MAX) return false;
-  for (int t = begin; t < end; t++) s->lift[t] = INT64_MAX;
-  for (int k = 0; k < n; k++) {
-    const CanonicalItem *item = &s->items[items[k]];
-    int64_t low = s->lowest[items[k]];
-    if (!may_be_next(s, items[k], floor, last_rank)) low = at_least(low, *lowest_end);
-    lower_to(s->lift + item->lower, item->upper - item->lower, low);
-    s->work += 5 + (item->upper - item->lower) / 4;
-  }
-  s->work += end - begin;
-  for (int t = begin; t < end; t++) {
-    if (s->lift[t] == INT64_MAX || s->lift[t] <= s->capacity - s->waiting[t]) continue;
-    for (int k = 0; k < n; k++) {
-      const CanonicalItem *item = &s->items[items[k]];
-      if (item->lower <= t && t < item->upper) s->failures[items[k]] += 1.0 / n;
-    }
-    return false;
-  }
-  return true;
+  return lowest_end;
 }
 
+// The times of the item that no lower one has met: what waits there must fit above `low`. Returns their number, and
+// into *failed the first where it does not, if it is before *failed.
+static int meet_item(CanonicalSearch *s, const CanonicalItem *item, int64_t low, int *failed) {
+  int met = 0;
+  for (int w = item->lower / 64; w <= (item->upper - 1) / 64; w++) {
+    uint64_t bits = s->open[w];
+    if (w == item->lower / 64) bits &= ~UINT64_C(0) << item->lower % 64;
+    if (w == (item->upper - 1) / 64) bits &= ~UINT64_C(0) >> (63 - (item->upper - 1) % 64);
+    s->open[w] ^= bits;
+    for (; bits; bits &= bits - 1, met++) {
+      int t = w * 64 + __builtin_ctzll(bits);
+      if (low > s->capacity - s->waiting[t] && t < *failed) *failed = t;
+    }
+  }
+  return met;
+}
+
+// The section bound for the `n` waiting items, which leave no time of [begin, end) free. What may not be next will rest
+// on another waiting item, so it is at `lowest_end` or above. Charges the items of a section that fails.
+static bool sections_fit(CanonicalSearch *s, const int *by_low, int n, int64_t floor, int last_rank, int begin, int end,
+                         int64_t lowest_end) {
+  int open = end - begin, failed = end, first = 0, k = 0;
+  for (int w = begin / 64; w <= (end - 1) / 64; w++) s->open[w] = ~UINT64_C(0);
+  for (; k < n && s->lowest[by_low[k]] < lowest_end; k++)
+    if (may_be_next(s, by_low[k], floor, last_rank))
+      open -= meet_item(s, &s->items[by_low[k]], s->lowest[by_low[k]], &failed);
+  for (; first < k && open > 0; first++)
+    if (!may_be_next(s, by_low[first], floor, last_rank))
+      open -= meet_item(s, &s->items[by_low[first]], lowest_end, &failed);
+  for (; k < n && open > 0; k++) open -= meet_item(s, &s->items[by_low[k]], s->lowest[by_low[k]], &failed);
+  s->work += 2 * (k + first) + (end - begin);
+  if (failed == end) return true;
+  for (k = 0; k < n; k++) {
+    const CanonicalItem *item = &s->items[by_low[k]];
+    if (item->lower <= failed && failed < item->upper) s->failures[by_low[k]] += 1.0 / n;
+  }
+  return false;
+}
+
+// Waiting items in two orders: by start, and by lowest place.
+typedef struct Waiting {
+  int *by_start, *by_low;
+} Waiting;
+
 // Places `item` at its lowest place and raises what waits above it. `rest` gets the others, `saved` their lowest
-// places. False when one of them no longer fits.
-static bool place(CanonicalSearch *s, int item, const int *items, int n, int *rest, int64_t *saved) {
+// places, by start. False when one of them no longer fits.
+static bool place(CanonicalSearch *s, int item, Waiting from, int n, Waiting rest, int64_t *saved) {
   const CanonicalItem *placed = &s->items[item];
   int64_t top = s->lowest[item] + placed->size;
   bool fits = true;
   for (int k = 0, m = 0; k < n; k++) {
-    int other = items[k];
+    int other = from.by_start[k];
     if (other == item) continue;
-    const CanonicalItem *o = &s->items[other];
-    rest[m] = other;
+    rest.by_start[m] = other;
     saved[m++] = s->lowest[other];
-    if (o->lower >= placed->upper || placed->lower >= o->upper || s->lowest[other] >= top) continue;
+  }
+  // Those below `top` that move end up at `top` or, for the sake of their alignment, little above.
+  int kept = 0, moved = 0, k = 0;
+  for (; k < n && s->lowest[from.by_low[k]] < top; k++) {
+    int other = from.by_low[k];
+    const CanonicalItem *o = &s->items[other];
+    if (other == item) continue;
+    if (o->lower >= placed->upper || placed->lower >= o->upper) {
+      rest.by_low[kept++] = other;
+      continue;
+    }
     s->lowest[other] = round_up(top, o->align);
     fits = fits && s->lowest[other] <= s->capacity - o->size;
+    s->moved[moved++] = other;
+  }
+  memcpy(rest.by_low + kept, s->moved, (size_t)moved * sizeof(int));
+  memcpy(rest.by_low + kept + moved, from.by_low + k, (size_t)(n - k) * sizeof(int));
+  for (int m = kept + 1; m < n - 1; m++) {
+    int other = rest.by_low[m], to = m;
+    for (; to > kept && s->lowest[rest.by_low[to - 1]] > s->lowest[other]; to--) rest.by_low[to] = rest.by_low[to - 1];
+    rest.by_low[to] = other;
+    if (to == m && m >= kept + moved) break;
   }
   for (int t = placed->lower; t < placed->upper; t++) s->waiting[t] -= placed->size;
-  s->work += 2 * n;
+  s->work += 4 * n;
   return fits;
 }
 
@@ -184,30 +220,32 @@ static bool is_spent(CanonicalSearch *s) {
   return s->aborted;
 }
 
-static bool solve(CanonicalSearch *s, const int *items, int n, int64_t floor, int last_rank);
+static bool solve(CanonicalSearch *s, Waiting from, int n, int64_t floor, int last_rank);
 
-// Branches on what comes next among `items`, which are connected and sorted by start.
-static bool branch(CanonicalSearch *s, const int *items, int n, int64_t floor, int last_rank, int end) {
-  int64_t lowest_end;
-  if (is_spent(s) || !sections_fit(s, items, n, floor, last_rank, end, &lowest_end)) return false;
+// Branches on what comes next among the `n` waiting items, which are connected.
+static bool branch(CanonicalSearch *s, Waiting from, int n, int64_t floor, int last_rank, int end) {
+  if (is_spent(s)) return false;
+  int64_t lowest_end = find_lowest_end(s, from.by_low, n, floor, last_rank);
+  int begin = s->items[from.by_start[0]].lower;
+  if (lowest_end == INT64_MAX || !sections_fit(s, from.by_low, n, floor, last_rank, begin, end, lowest_end))
+    return false;
   size_t count = (size_t)n;
-  int64_t *saved = reallocate_array(NULL, count, sizeof *saved + sizeof(Candidate) + sizeof(int));
+  int64_t *saved = reallocate_array(NULL, count, sizeof *saved + sizeof(Candidate) + 2 * sizeof(int));
   Candidate *candidates = (Candidate *)(saved + count);
-  int *rest = (int *)(candidates + count), n_candidates = 0;
-  for (int k = 0; k < n; k++) {
-    int i = items[k];
-    int64_t low = s->lowest[i];
-    if (low >= lowest_end || !may_be_next(s, i, floor, last_rank)) continue;
-    candidates[n_candidates++] = (Candidate){low, s->rank[i], i};
+  Waiting rest = {(int *)(candidates + count), (int *)(candidates + count) + count};
+  int n_candidates = 0;
+  for (int k = 0; k < n && s->lowest[from.by_low[k]] < lowest_end; k++) {
+    int i = from.by_low[k];
+    if (may_be_next(s, i, floor, last_rank)) candidates[n_candidates++] = (Candidate){s->lowest[i], s->rank[i], i};
   }
   qsort(candidates, (size_t)n_candidates, sizeof *candidates, compare_candidates);
   bool found = false;
   for (int c = 0; c < n_candidates && !found && !s->aborted; c++) {
     int i = candidates[c].item;
     s->offset[i] = candidates[c].offset;
-    if (place(s, i, items, n, rest, saved)) found = solve(s, rest, n - 1, candidates[c].offset, candidates[c].rank);
+    if (place(s, i, from, n, rest, saved)) found = solve(s, rest, n - 1, candidates[c].offset, candidates[c].rank);
     else s->failures[i] += 0.1 / n;
-    take_back(s, i, rest, n - 1, saved);
+    take_back(s, i, rest.by_start, n - 1, saved);
   }
   free(saved);
   return found;
@@ -247,46 +285,76 @@ static void rank_items(CanonicalSearch *s, const int *items, int n) {
 }
 
 // Nodes of a run are a unit times a number of Luby's; a part of it may take PART_RUNS such runs times that number.
-// Which unit is better differs between instances, so every fourth is long.
-enum { SHORT_RUN = 200, LONG_RUN = 1500, PART_RUNS = 4, PART_ITEMS = 5 };
+// Which unit is better differs between instances, so every fourth is long, and with many items, whose first placement
+// alone takes a node for each, all of them.
+enum { SHORT_RUN = 200, LONG_RUN = 1500, PART_RUNS = 4, PART_ITEMS = 5, MANY_ITEMS = 500 };
 
 // Solves a part by itself, in runs with rankings of their own, `allowance` nodes together.
-static bool solve_part(CanonicalSearch *s, const int *items, int n, int64_t floor, int end, int64_t allowance) {
+static bool solve_part(CanonicalSearch *s, Waiting part, int n, int64_t floor, int end, int64_t allowance) {
   int64_t outer_left = s->nodes_left, outer_run = s->run_nodes, used = 0;
   int *ranks = allocate_array((size_t)n, sizeof *ranks);   // the decisions before go by them
-  for (int k = 0; k < n; k++) ranks[k] = s->rank[items[k]];
+  for (int k = 0; k < n; k++) ranks[k] = s->rank[part.by_start[k]];
   bool found = false;
   for (int64_t run = 1; !found && used < allowance; run++) {
     s->run_nodes = s->unit * luby(run);
     int64_t given = s->run_nodes < allowance - used ? s->run_nodes : allowance - used;
     s->nodes_left = given;
     s->aborted = false;
-    rank_items(s, items, n);
-    found = branch(s, items, n, floor, -1, end);
+    rank_items(s, part.by_start, n);
+    found = branch(s, part, n, floor, -1, end);
     used += given - s->nodes_left;
     if (!s->aborted || s->work > s->work_limit) break;
   }
-  for (int k = 0; k < n; k++) s->rank[items[k]] = ranks[k];
+  for (int k = 0; k < n; k++) s->rank[part.by_start[k]] = ranks[k];
   free(ranks);
   s->nodes_left = outer_left - used / PART_RUNS;
   s->run_nodes = outer_run;
   return found;
 }
 
+// How many of the `n` items, sorted by start, come before a time that no lifetime crosses. *end: that time.
+static int count_connected(const CanonicalSearch *s, const int *by_start, int n, int *end) {
+  int k = 0;
+  for (*end = s->items[by_start[0]].upper; k < n && s->items[by_start[k]].lower < *end; k++)
+    if (s->items[by_start[k]].upper > *end) *end = s->items[by_start[k]].upper;
+  return k;
+}
+
+// Puts the items of each connected part into by_low where they are in by_start; within it they keep their order.
+static void split(CanonicalSearch *s, Waiting all, int n) {
+  for (int first = 0, n_part, end; first < n; first += n_part) {
+    n_part = count_connected(s, all.by_start + first, n - first, &end);
+    s->filled[first] = first;
+    for (int k = first; k < first + n_part; k++) s->part[all.by_start[k]] = first;
+  }
+  memcpy(s->moved, all.by_low, (size_t)n * sizeof(int));
+  for (int k = 0; k < n; k++) all.by_low[s->filled[s->part[s->moved[k]]]++] = s->moved[k];
+  s->work += 4 * n;
+}
+
 // Splits the waiting items where no lifetime crosses, and solves the parts one after the other.
-static bool solve(CanonicalSearch *s, const int *items, int n, int64_t floor, int last_rank) {
-  for (int first = 0, k = 0; first < n; first = k) {
-    int end = s->items[items[first]].upper;
-    for (k = first; k < n && s->items[items[k]].lower < end; k++)
-      if (s->items[items[k]].upper > end) end = s->items[items[k]].upper;
-    const int *part = items + first;
-    int n_part = k - first;
+static bool solve(CanonicalSearch *s, Waiting all, int n, int64_t floor, int last_rank) {
+  for (int first = 0, n_part, end; first < n; first += n_part) {
+    n_part = count_connected(s, all.by_start + first, n - first, &end);
+    if (n_part == n) return branch(s, all, n, floor, last_rank, end);
+    if (first == 0) split(s, all, n);
+    Waiting part = {all.by_start + first, all.by_low + first};
     int64_t allowance = PART_RUNS * s->run_nodes * (s->run_nodes / s->unit);
-    bool solved = n_part == n || n_part < PART_ITEMS ? branch(s, part, n_part, floor, last_rank, end)
-                                                     : solve_part(s, part, n_part, floor, end, allowance);
-    if (!solved) return false;
+    if (!(n_part < PART_ITEMS ? branch(s, part, n_part, floor, last_rank, end)
+                              : solve_part(s, part, n_part, floor, end, allowance)))
+      return false;
   }
   return true;
+}
+
+static void start_run(CanonicalSearch *s) {
+  int run = ++s->restarts, long_runs = run / 4;
+  bool many = s->n > MANY_ITEMS, is_long = many || run % 4 == 0;
+  s->unit = is_long ? LONG_RUN : SHORT_RUN;
+  s->run_nodes = s->nodes_left = s->unit * luby(many ? run : is_long ? long_runs : run - long_runs);
+  s->aborted = false;
+  for (int i = 0; i < s->n; i++) s->lowest[i] = 0, s->by_low[i] = s->by_start[i];
+  rank_items(s, s->by_start, s->n);
 }
 
 CanonicalAnswer canonical_run(CanonicalSearch *s, int64_t work, bool (*stop)(const void *context),
@@ -295,13 +363,8 @@ CanonicalAnswer canonical_run(CanonicalSearch *s, int64_t work, bool (*stop)(con
   s->stop = stop;
   s->context = context;
   while (s->work <= s->work_limit) {
-    bool is_long = ++s->restarts % 4 == 0;
-    s->unit = is_long ? LONG_RUN : SHORT_RUN;
-    s->run_nodes = s->nodes_left = s->unit * luby(is_long ? s->restarts / 4 : s->restarts - s->restarts / 4);
-    s->aborted = false;
-    for (int i = 0; i < s->n; i++) s->lowest[i] = 0;
-    rank_items(s, s->by_start, s->n);
-    if (solve(s, s->by_start, s->n, 0, -1)) return CANONICAL_FOUND;
+    start_run(s);
+    if (solve(s, (Waiting){s->by_start, s->by_low}, s->n, 0, -1)) return CANONICAL_FOUND;
     if (!s->aborted) return CANONICAL_IMPOSSIBLE;
   }
   return CANONICAL_UNKNOWN;

@@ -72,6 +72,7 @@ static void test_complete(void) {
   enum { TIMES = 12, MOST = 8 };
   for (int round = 0; round < 200; round++) {
     int n = 5 + (int)draw(MOST - 4), order[MOST];
+    int stretch = 1 + round % 3 * 20;   // times that fill more than one word of bits
     int64_t offset[MOST];
     OffsetBuffer b[MOST] = {0};
     CanonicalItem items[MOST];
@@ -79,12 +80,12 @@ static void test_complete(void) {
       int lower = (int)draw(TIMES - 4), upper = lower + 1 + (int)draw(4);
       if (round % 2 && i == 0) lower = 0, upper = TIMES;   // what crosses all others, which then come apart
       b[i] = (OffsetBuffer){.id = i, .lower = lower, .upper = upper, .size = 1 + draw(9)};
-      items[i] = (CanonicalItem){lower, upper, b[i].size, 1};
+      items[i] = (CanonicalItem){lower * stretch, upper * stretch, b[i].size, 1};
       order[i] = i;
     }
     int64_t least = least_arena(b, n, order, 0, offset, 0, INT64_MAX);
     for (int less = 0; less < 2; less++) {
-      CanonicalSearch *s = canonical_create(items, n, TIMES, least - less, (uint64_t)round);
+      CanonicalSearch *s = canonical_create(items, n, TIMES * stretch, least - less, (uint64_t)round);
       CanonicalAnswer answer = canonical_run(s, 1000000000, never, NULL);
       CHECK(answer == (less ? CANONICAL_IMPOSSIBLE : CANONICAL_FOUND), "round %d: answer %d for %d less than %lld",
             round, (int)answer, less, (long long)least);
@@ -94,6 +95,28 @@ static void test_complete(void) {
       canonical_free(s);
     }
   }
+}
+
+// Many items, all of them connected, with room to spare: the first run places them.
+static void test_many_items(void) {
+  enum { N = 1200, WORK = 20000000 };
+  CanonicalItem items[N];
+  OffsetBuffer b[N] = {0};
+  int64_t live[N + 40] = {0}, most = 0;
+  for (int i = 0; i < N; i++) {
+    int64_t align = 1 + 63 * draw(2), size = align * (1 + draw(200));
+    items[i] = (CanonicalItem){i, i + 2 + (int)draw(38), size, align};
+    b[i] = (OffsetBuffer){i, items[i].lower, items[i].upper, size, align, 0};
+    for (int t = items[i].lower; t < items[i].upper; t++)
+      if ((live[t] += size) > most) most = live[t];
+  }
+  InputError error;
+  CanonicalSearch *s = canonical_create(items, N, N + 40, most + most / 5, 1);
+  CanonicalAnswer answer = canonical_run(s, WORK, never, NULL);
+  CHECK(answer == CANONICAL_FOUND, "answer %d after %lld", (int)answer, (long long)canonical_work(s));
+  for (int i = 0; i < N; i++) b[i].offset = canonical_offsets(s)[i];
+  CHECK(offsets_verify(b, N, most + most / 5, &error), "%s", error.message);
+  canonical_free(s);
 }
 
 // Cuts time x capacity into n rectangles.
@@ -172,6 +195,7 @@ static void test_impossible(void) {
 int main(void) {
   test_tiny();
   test_complete();
+  test_many_items();
   test_planted();
   test_alignment();
   test_impossible();
