@@ -23,7 +23,7 @@ typedef struct Search {
   bool *distrusted;        // Owned, per node
   int n_distrusted;
   RematPlan best;   // see is_better
-  int *last;        // Owned; the sequence considered last
+  int *last;        // Owned; the sequence considered last, where considering it again finds nothing else
   int n_last;
   int64_t last_arena;   // bytes, of its plan
   int n_solved;
@@ -59,16 +59,19 @@ static bool is_better(const Search *search, const RematPlan *plan) {
   return plan->seconds < best->seconds || (plan->seconds == best->seconds && plan->arena < best->arena);
 }
 
-// A search that begins from a schedule often ends with it; placing it again would find nothing else.
+// A search that begins from a schedule often ends with it.
 static bool was_last(const Search *search, const RematPlan *plan) {
   size_t bytes = (size_t)plan->n * sizeof *plan->exec;
-  return search->last && search->n_last == plan->n && memcmp(search->last, plan->exec, bytes) == 0;
+  return search->n_last > 0 && search->n_last == plan->n && memcmp(search->last, plan->exec, bytes) == 0;
 }
 
-static void remember(Search *search, const RematPlan *plan) {
+// `again`: considering it once more may find something.
+static void remember(Search *search, const RematPlan *plan, bool again) {
+  search->n_last = again ? 0 : plan->n;
+  if (again) return;
   search->last = reallocate_array(search->last, (size_t)plan->n + 1, sizeof *search->last);
   memcpy(search->last, plan->exec, (size_t)plan->n * sizeof *plan->exec);
-  search->n_last = plan->n;
+  search->last_arena = plan->arena;
 }
 
 // Makes the real plan of a schedule and keeps it when it is the best so far. Returns the bytes it needs: at least what
@@ -82,13 +85,13 @@ static int64_t consider(Search *search, const RematSchedule *s) {
     free(plan.exec);
     return search->last_arena;
   }
-  remember(search, &plan);
   plan_layout_build(q->p, plan.exec, plan.n, PLAN_INPLACE_DECIDE, &l);
   plan.arena = search->persistent + plan_layout_peak(q->p, &l);
   bool may_win = is_better(search, &plan);
   int64_t capacity = search->budget > search->persistent ? search->budget - search->persistent : 0;
   // long only where short spoils it
-  for (PlanEffort effort = PLAN_EFFORT_SHORT; may_win && effort <= PLAN_EFFORT_LONG; effort++) {
+  PlanEffort effort = PLAN_EFFORT_SHORT;
+  for (; may_win && effort <= PLAN_EFFORT_LONG; effort++) {
     plan_layout_place(q->p, &l, capacity, effort);
     plan.arena = search->persistent + l.arena;
     if (is_better(search, &plan)) break;
@@ -98,8 +101,10 @@ static int64_t consider(Search *search, const RematSchedule *s) {
     for (int b = 0; b < l.n_buffers; b++) plan.offset[b] = l.buffers[b].offset;
   }
   plan_layout_free(&l);
-  int64_t arena = search->last_arena = plan.arena;
-  if (may_win && is_better(search, &plan)) {
+  int64_t arena = plan.arena;
+  bool wins = may_win && is_better(search, &plan);
+  remember(search, &plan, wins && effort < PLAN_EFFORT_LONG);
+  if (wins) {
     plan.schedule = copy_schedule(s);
     remat_plan_free(&search->best);
     search->best = plan;
