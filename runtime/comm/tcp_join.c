@@ -279,6 +279,19 @@ static bool comes(const Joining *j, int s) {
   return false;
 }
 
+// Of what was taken for rank 0. False after reporting.
+static bool is_table_of_ranks(const Joining *j) {
+  for (int k = 0; k < j->r->size; k++) {
+    Hello *h = &j->all[k];
+    h->host[sizeof h->host - 1] = 0;
+    if (memcmp(h->magic, MAGIC, sizeof h->magic) == 0 && h->rank == k) continue;
+    report_error("rank %d of %d: what answers at %s, port %s (MASTER_ADDR, MASTER_PORT) is not rank 0", j->r->rank,
+                 j->r->size, j->address, j->port);
+    return false;
+  }
+  return true;
+}
+
 static bool meet_first(Joining *j) {
   struct sockaddr_storage first = {0}, own = {0};
   socklen_t length = sizeof own;
@@ -294,7 +307,7 @@ static bool meet_first(Joining *j) {
   if (tcp_send(s, &j->own, sizeof j->own) && comes(j, s) &&
       tcp_receive(s, j->all, (size_t)j->r->size * sizeof *j->all)) {
     j->all[0].at = first;
-    return true;
+    return is_table_of_ranks(j);
   }
   if (!signals_stop_requested())
     report_error("rank %d of %d: rank 0 has given up, or another rank has not come", j->r->rank, j->r->size);

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Ranks that do not find each other: starters.py NNC FOLDER MODELS. What is said, and that all end."""
-import os, signal, subprocess, sys, time
+import os, signal, socket, subprocess, sys, time
 from same_bytes import make_data
 from start import free_port
 
@@ -33,6 +33,19 @@ def interrupted(what, rank):
         for p in ranks:
             p.kill()
 
+def another_server(what):
+    """At the port of rank 0 there is one that answers something else."""
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        environment = dict(os.environ, RANK="1", WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(server.getsockname()[1]))
+        p = subprocess.Popen(TRAIN, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        server.settimeout(60)
+        with server.accept()[0] as s:
+            s.sendall(b"\xff" * 4096)
+            output, _ = p.communicate(timeout=60)
+    print(what, "as wanted" if p.returncode == 1 and "(MASTER_ADDR, MASTER_PORT) is not rank 0" in output else f"FAILED, status {p.returncode}\n{output}", flush=True)
+
 late = TRAIN + ["--rank-timeout=2"]
 check("another number", START + ["-n", "2"] + TRAIN + [":", "-n", "1", "WORLD_SIZE=4"] + TRAIN, ["is rank 2 of 4, rank 0 is one of 3: all must be told the same number of ranks"])
 check("one number twice", START + ["-n", "2"] + TRAIN + [":", "-n", "1", "RANK=1"] + TRAIN, ["says that it is rank 1 of 3, which process "])
@@ -50,3 +63,4 @@ check("no engine", TRAIN, ["error: started by mpirun as one of several, but this
       environment={"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "2"})
 interrupted("asked to end", 0)
 interrupted("asked to end, two", 1)
+another_server("another server")
