@@ -117,7 +117,7 @@ static void note_write(Spans *m, const LaneTouch *t, int step) {
   cut(m, t);
   int first = find_span(m, t->begin), last = first;
   while (last < m->n && m->items[last].begin < t->end) last++;
-  memmove(m->items + first, m->items + last, (size_t)(m->n - last) * sizeof *m->items);
+  if (last > first) memmove(m->items + first, m->items + last, (size_t)(m->n - last) * sizeof *m->items);
   m->n -= last - first;
   Span span = {t->begin, t->end, step, {0}};
   memset(span.read, -1, sizeof span.read);
