@@ -210,7 +210,8 @@ static int bench(Bench *b) {
     report_error("%s has no function %s", nnc_program.source, b->o.function);
     return EXIT_DIAGNOSTIC;
   }
-  bool ok = session_open(&b->s, train ? SESSION_TRAIN : eval ? SESSION_EVAL : SESSION_PREDICT, &b->o.device);
+  int functions = train ? SESSION_TRAIN : eval ? SESSION_EVAL : SESSION_PREDICT;
+  bool ok = ranks_agree(session_open(&b->s, functions, &b->o.device)) && session_join(&b->s);
   if (ok) {
     b->main = train ? b->s.train : eval ? b->s.eval : b->s.predict;
     if (train && nnc_program.accumulate > 1) b->accumulate = nnc_program.accumulate, b->earlier = b->s.accumulate;

@@ -518,13 +518,8 @@ static int train_loop(Training *t) {
   return EXIT_INTERRUPTED;
 }
 
-static bool join_devices(const Training *t) {
-  const NncDevice *d = nnc_program.device;
-  return ranks.size == 1 || !d->join || d->join(&t->s.arena);
-}
-
 static int train(Training *t) {
-  bool ok = ranks_agree(open_training(t)) && ranks_start_alike(t) && join_devices(t);
+  bool ok = ranks_agree(open_training(t)) && ranks_start_alike(t) && session_join(&t->s);
   if (!ok) return EXIT_DIAGNOSTIC;
   if (t->state.step >= t->total) {
     if (is_first_rank())

@@ -442,6 +442,8 @@ typedef struct Session {
 } Session;
 enum { SESSION_TRAIN = 1, SESSION_EVAL = 2, SESSION_PREDICT = 4 };
 bool session_open(Session *s, int functions, const DeviceOptions *device);
+// With several ranks, after session_open of all: what moves bytes between their devices. False after reporting.
+bool session_join(const Session *s);
 void session_close(Session *s);
 // Writes rng and hyper arguments of f; draw counts micro-batches, step optimizer steps.
 void session_write_arguments(const Session *s, const NncFunction *f, int64_t step, int64_t draw);

@@ -58,6 +58,11 @@ bool session_open(Session *s, int functions, const DeviceOptions *device) {
   return false;
 }
 
+bool session_join(const Session *s) {
+  const NncDevice *d = nnc_program.device;
+  return ranks.size == 1 || !d->join || d->join(&s->arena);
+}
+
 void session_close(Session *s) {
   executor_destroy(s->train);
   executor_destroy(s->accumulate);
