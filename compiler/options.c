@@ -249,7 +249,7 @@ static bool same_file(const char *x, const char *y) {
   return stat(x, &a) == 0 && stat(y, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
-static int check_ranks(const Options *options, bool cuda) {
+static int check_ranks(const Options *options) {
   bool parts = options->shard && strcmp(options->shard, "none") != 0;
   if (options->ranks > 1 && !options->shard)
     return options_misused("nnc", "--ranks=%d goes with --shard", options->ranks);
@@ -258,8 +258,6 @@ static int check_ranks(const Options *options, bool cuda) {
                            options->ranks, options->shard ? options->shard : "none");
   if (parts && !options->ranks)
     return options_misused("nnc", "--shard=%s needs the number of ranks: --ranks=K", options->shard);
-  if (parts && cuda && options->emit > EMIT_prediction && !options->fit)
-    return options_misused("nnc", "--shard=%s goes with --target=host, --shard=none with all", options->shard);
   if (options->bucket && !options->shard)
     return options_misused("nnc", "--bucket=%s goes with --shard", options->bucket);
   if (options->mpi && !options->shard) return options_misused("nnc", "--mpi=%s goes with --shard", options->mpi);
@@ -274,7 +272,7 @@ static int check(Options *options) {
   if (options->emit == EMIT_asm && strcmp(options->target, "cuda") == 0)
     return options_misused("nnc", "--emit=asm is for the host; for --target=cuda it is --emit=ptx");
   if (options->math && !cuda) return options_misused("nnc", "--math=%s goes with --target=cuda", options->math);
-  int status = check_ranks(options, cuda);
+  int status = check_ranks(options);
   if (status >= 0) return status;
   if (cuda && !options->gpu_arch) options->gpu_arch = "sm_80";
   if (options->math && !strcmp(options->math, "tf32") && !nn_gpu_arch_has_tf32(options->gpu_arch))

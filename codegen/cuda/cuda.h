@@ -75,9 +75,9 @@ const CudaLibrary *cuda_library(NncStepKind kind);
 char *cuda_library_kernel(const CudaTarget *target, MlirOperation op);
 int64_t cuda_library_workspace(const CudaTarget *target, MlirOperation op);
 
-// rank_sum.c: the kernel that a collective adds up with (NULL: it does not; Owned: free).
-char *cuda_rank_sum(const OpRecord *r);
-void cuda_emit_rank_sum(const OpRecord *r, const char *name, EmittedKernel *out);
+// collective.c: the kernel that a collective adds up or rounds with (NULL: it does not; Owned: free).
+char *cuda_collective_kernel(const OpRecord *r);
+void cuda_emit_collective(const OpRecord *r, const char *name, EmittedKernel *out);
 
 // lower.c: LLVM IR after optimisation, or PTX, appended to out. Requires that a target of this family has been made,
 // which sets LLVM up. False after reporting: a bug of ours. May run in several threads.

@@ -49,9 +49,9 @@ static void emit_library_kernels(const CudaTarget *target, MlirBlock block, Emit
       emit_library_kernels(target, mlirRegionGetFirstBlock(mlirOperationGetRegion(op, 0)), out);
     if (nn_scan_of(op, &scan)) emit_library_kernels(target, nn_function_body(scan.body), out);
     OpRecord r = op_record(op);
-    char *sum = cuda_rank_sum(&r);
-    if (sum && !emitted_kernel_find(out, sum)) cuda_emit_rank_sum(&r, sum, add_item(out));
-    free(sum);
+    char *exchanged = cuda_collective_kernel(&r);
+    if (exchanged && !emitted_kernel_find(out, exchanged)) cuda_emit_collective(&r, exchanged, add_item(out));
+    free(exchanged);
     const CudaLibrary *kernel = cuda_library(r.kind);
     if (!kernel) continue;
     char *name = kernel->name(target, op, &r);

@@ -43,11 +43,11 @@ static void add_templates(LLVMModuleRef module, const EmittedKernels *kernels, b
       if (LLVMGetNamedFunction(module, symbol)) continue;
       const ConvShape *conv = template_conv_of(k);
       const NncConv *depthwise = template_depthwise_of(k);
-      const TileType *rank_sum = template_rank_sum_of(k);
+      const CollectiveTemplate *collective = template_collective_of(k);
       if (conv && j == conv_template_launches(conv)) conv_fold_build(module, conv, symbol);
       else if (conv) conv_template_build(module, conv, j, symbol);
       else if (depthwise) depthwise_build(module, depthwise, j, symbol);
-      else if (rank_sum) rank_sum_build(module, *rank_sum, symbol);
+      else if (collective) collective_build(module, collective, symbol);
       else {
         TemplateLaunch launch;
         attention_build(module, template_attention_of(k), j, symbol, &launch);

@@ -43,7 +43,7 @@ static char *library_kernel(const CodegenTarget *target, MlirOperation op) {
 static char *collective_kernel(const CodegenTarget *target, MlirOperation op) {
   (void)target;
   OpRecord r = op_record(op);
-  return cuda_rank_sum(&r);
+  return cuda_collective_kernel(&r);
 }
 
 static int64_t kernel_workspace(const CodegenTarget *target, MlirOperation kernel) {

@@ -56,10 +56,10 @@ bool cuda_wait_event(const CudaMemory *m, CUevent event, const char *what);
 
 bool nccl_ok(const CudaMemory *m, ncclResult_t result, const char *call, const char *what);
 #define NCCL(m, what, call, ...) nccl_ok((m), (m)->api.nccl->call(__VA_ARGS__), "nccl" #call, (what))
-// collective.c: a member of nnc_device_cuda; and the step on the stream, sum being the kernel of its launch, if any.
+// collective.c: a member of nnc_device_cuda; and the step on the stream, with the kernel of its launch, if any.
 bool cuda_join(const Arena *arena);
 bool cuda_run_collective(const CudaMemory *m, const NncStep *s, const CUdeviceptr *addresses, CUdeviceptr workspace,
-                         CUfunction sum, CUstream stream);
+                         CUfunction kernel, CUstream stream);
 
 // execute.c: members of nnc_device_cuda.
 void *cuda_prepare(const NncFunction *f, const Arena *arena);

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Trains networks with K ranks and with `accumulate K` on one, and compares the checkpoints: equal bytes.
 
-same_bytes.py NNC FOLDER MODELS MPIRUN... [--ranks=1,2,3] [--only=NAME,...] [--steps=N] [--mpi=NAME] [--target=NAME]: MPIRUN is the command before `-n K`.
+same_bytes.py NNC FOLDER MODELS MPIRUN... [--ranks=1,2,3] [--only=NAME,...] [--steps=N] [--mpi=NAME] [--target=NAME] [--accumulate=A]: MPIRUN is the command before `-n K`.
+With --accumulate each rank has A micro-batches a step, the one A times K; --shard=gradients and parameters alone give the same bytes then.
 """
 import json, os, random, struct, subprocess, sys
 
@@ -92,7 +93,7 @@ def run(command):
         sys.exit(f"{' '.join(command)}: status {p.returncode}\n{p.stdout}")
     return p.stdout
 
-OPTIONS = ("ranks", "only", "steps", "mpi", "target", "bucket", "shard", "budget", "check")
+OPTIONS = ("ranks", "only", "steps", "mpi", "target", "bucket", "shard", "budget", "check", "accumulate")
 def main():
     options = dict((a[2:].split("=", 1) + [""])[:2] for a in sys.argv[1:] if a.startswith("--") and a[2:].split("=")[0] in OPTIONS)
     words = [a for a in sys.argv[1:] if not (a.startswith("--") and a[2:].split("=")[0] in options)]
@@ -100,7 +101,7 @@ def main():
     more = [f"--{name}={options[name]}" for name in ("mpi", "bucket") if name in options]
     common = [f"--target={options['target']}"] if "target" in options else []
     ranks, steps = [int(k) for k in options.get("ranks", "1,2,3").split(",")], options.get("steps", "3")
-    shards = options.get("shard", "none").split(",")
+    shards, accumulate = options.get("shard", "none").split(","), int(options.get("accumulate", 1))
     os.makedirs(folder, exist_ok=True)
     make_data(folder)
     for name, file, defines, edits, flags in CASES + NAMED:
@@ -118,7 +119,7 @@ def main():
             run([nnc, "--shard=none"] + more + given + [f"{folder}/{name}"])
         for k in ranks:
             one = f"{folder}/{name}_{k}"
-            run([nnc, "-D", f"micro_batches={k}"] + given + [one])
+            run([nnc, "-D", f"micro_batches={accumulate * k}"] + given + [one])
             train = ["train", f"--data={folder}", "--threads=1", f"--steps={steps}", "--seed=7", "-q"]
             run([one] + train + [f"--save={one}.one.safetensors"])
             start = mpirun + ["-n", str(k)] if k > 1 else []
@@ -126,7 +127,7 @@ def main():
                 program = f"{folder}/{name}" if shard == "none" else f"{one}_{shard}"
                 if shard != "none":
                     budget = ["--memory-budget=" + options["budget"]] if "budget" in options else []
-                    run([nnc, f"--shard={shard}", f"--ranks={k}"] + budget + more + given + [program])
+                    run([nnc, f"--shard={shard}", f"--ranks={k}", "-D", f"micro_batches={accumulate}"] + budget + more + given + [program])
                 run(start + [program] + train + [f"--save={one}.ranks.safetensors"])
                 different = differences(f"{one}.one.safetensors", f"{one}.ranks.safetensors")
                 what = [name] + ([shard] if "shard" in options else []) + [k]

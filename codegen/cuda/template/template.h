@@ -336,23 +336,29 @@ char *conv_fold_symbol(const ConvShape *c);   // Owned: free
 void conv_fold_launch(const ConvShape *c, TemplateLaunch *launch);
 void conv_fold_build(LLVMModuleRef module, const ConvShape *c, const char *name);
 
+// Of what ranks give each other: a kernel that adds up what they have sent, or one that rounds f32 to the type.
+typedef struct CollectiveTemplate {
+  TileType type;
+  bool rounds;
+} CollectiveTemplate;
+
 // What the functions of a kernel are built from: EmittedKernel.template.
 typedef struct CudaTemplate {
-  enum { TEMPLATE_CONV, TEMPLATE_DEPTHWISE, TEMPLATE_ATTENTION, TEMPLATE_RANK_SUM } kind;
+  enum { TEMPLATE_CONV, TEMPLATE_DEPTHWISE, TEMPLATE_ATTENTION, TEMPLATE_COLLECTIVE } kind;
   union {
     ConvShape conv;
     NncConv depthwise;
     Attention attention;
-    TileType rank_sum;
+    CollectiveTemplate collective;
   };
 } CudaTemplate;
 // NULL where the kernel is from another template, or written as text.
 ConvShape *template_conv_of(const EmittedKernel *k);
 const NncConv *template_depthwise_of(const EmittedKernel *k);
 const Attention *template_attention_of(const EmittedKernel *k);
-const TileType *template_rank_sum_of(const EmittedKernel *k);
+const CollectiveTemplate *template_collective_of(const EmittedKernel *k);
 
-// codegen/cuda/rank_sum.c; parameters: sum (n), parts (ranks, n), n, ranks
-void rank_sum_build(LLVMModuleRef module, TileType t, const char *name);
+// codegen/cuda/collective.c; parameters: sum (n), parts (ranks, n), n, ranks, adds; or to (n), from (n), n
+void collective_build(LLVMModuleRef module, const CollectiveTemplate *c, const char *name);
 
 #endif

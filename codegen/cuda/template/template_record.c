@@ -21,7 +21,7 @@ const Attention *template_attention_of(const EmittedKernel *k) {
   return t ? &t->attention : NULL;
 }
 
-const TileType *template_rank_sum_of(const EmittedKernel *k) {
-  CudaTemplate *t = template_of(k, TEMPLATE_RANK_SUM);
-  return t ? &t->rank_sum : NULL;
+const CollectiveTemplate *template_collective_of(const EmittedKernel *k) {
+  CudaTemplate *t = template_of(k, TEMPLATE_COLLECTIVE);
+  return t ? &t->collective : NULL;
 }
