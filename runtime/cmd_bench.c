@@ -191,6 +191,8 @@ static bool measure(Bench *b) {
   double *seconds = xcalloc((size_t)b->o.steps, sizeof *seconds);
   int64_t n, taken = -1;
   bool ok = time_steps(b, seconds, &n);
+  if (ranks.size > 1 && (!ok || signals_stop_requested()))   // the others wait in a step for this one
+    ranks_abort(signals_stop_requested() ? EXIT_INTERRUPTED : EXIT_DIAGNOSTIC);
   if (ok && nnc_program.device->taken) ok = (taken = nnc_program.device->taken(&b->s.arena)) >= 0;
   if (ok) {
     qsort(seconds, (size_t)n, sizeof *seconds, compare_doubles);

@@ -13,15 +13,15 @@ TRAIN = ["train", f"--data={folder}", "--threads=1", "-q"]
 
 def checkpoint(name): return f"{folder}/{name}.safetensors"
 
-def rank_process(program, save, rank, path=None):
-    """The process of a rank of the training that saves there."""
+def rank_process(program, save, rank, command_word=None):
+    """The process of a rank of the training that saves there, or of what has that word."""
     for entry in os.listdir("/proc"):
         try:
             command = open(f"/proc/{entry}/cmdline").read().split("\0")
             variables = open(f"/proc/{entry}/environ").read().split("\0")
         except OSError:
             continue
-        if command[0] == program and f"--save={save}" in command and any(f"{v}={rank}" in variables for v in ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "RANK", "SLURM_PROCID")):
+        if command[0] == program and (command_word or f"--save={save}") in command and any(f"{v}={rank}" in variables for v in ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "RANK", "SLURM_PROCID")):
             return int(entry)
     return None
 
@@ -68,6 +68,14 @@ def signalled(what, program, number, more, wanted, expects_message):
     good = subprocess.run([program, "info", checkpoint(name)], capture_output=True).returncode == 0
     ok = wanted(status) and good and not left(program, name) and kind_of(expects_message, output)
     say(what, ok, f"status {status}, checkpoint {good}\n{output[-3000:]}")
+
+def benchmark_ended(what, program):
+    process = subprocess.Popen(mpirun + ["-n", "3", program, "bench", "--steps=1000000", "--threads=1"], env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    rank = wait_until(what, lambda: rank_process(program, None, 1, "bench"))
+    time.sleep(2)
+    os.kill(rank, signal.SIGTERM)
+    status, output = finish(process, what)
+    say(what, status != 0 and "had to kill" not in output, f"status {status}\n{output[-3000:]}")
 
 def stopped_together(what, program):
     """As by Ctrl-Z, or a batch system that lets others go first: nobody takes a rank that did not run for one that hangs."""
@@ -146,6 +154,7 @@ def main():
     signalled("stopped", program, signal.SIGSTOP, ["--rank-timeout=3"], lambda s: s != 0, "rank 1 of 3 ")
     signalled("asked to end", program, signal.SIGTERM, [], lambda s: s != 0, "interrupted after step")
 
+    benchmark_ended("bench asked to end", program)
     stopped_together("stopped together", program)
 
     # 3 ranks, 3 ranks resumed, one rank resumed
