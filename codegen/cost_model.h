@@ -4,6 +4,7 @@
 #define NNC_CODEGEN_COST_MODEL_H
 
 #include "ir/ir.h"
+#include "passes/passes.h"
 
 // What makes the products of matrices.
 typedef enum CostEngine {
@@ -53,6 +54,7 @@ typedef struct Machine {
     double bytes_per_second, message_seconds;
   } node, network;
   int64_t node_ranks;
+  NnFarRates far;   // zero: not known
   struct {
     double flops, bytes;   // share of the peaks that steps of this class reach
     // CostWork.smallest at which half of that is reached; 0: any size reaches it

@@ -89,10 +89,13 @@ void codegen_target_destroy(CodegenTarget *target) {
 const NnTarget *codegen_target_facts(const CodegenTarget *target) { return &target->facts; }
 
 void codegen_target_set_machine(CodegenTarget *target, const Machine *machine) {
+  NnFarRates usual = target->machine.far;   // of the target's kind, where the machine tells none
   target->machine = *machine;
+  if (machine->far.out_bytes_per_second <= 0) target->machine.far = usual;
   target->facts.flops_per_second = machine->flops_per_second[NN_F32];
   target->facts.bytes_per_second = machine->bytes_per_second;
   target->facts.launch_seconds = machine->launch_seconds;
+  target->facts.far = target->machine.far;
 }
 
 void codegen_target_set_costs(CodegenTarget *target, const CostTable *table) { target->costs = table; }

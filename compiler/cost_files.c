@@ -137,10 +137,22 @@ static void read_links(Reader *r, const JsonValue *root, Machine *m) {
   m->network.message_seconds = number(r, network, "message_seconds", 0, false);
 }
 
+static void read_far(Reader *r, const JsonValue *root, Machine *m) {
+  static const char *const entries[] = {"out_bytes_per_second", "in_bytes_per_second", "copy_seconds",
+                                        "drag_seconds_per_byte"};
+  const JsonValue *far = json_get(root, "far") ? object_of(r, root, "far") : NULL;
+  if (!far) return;
+  CHECK_KEYS(r, far, entries);
+  m->far.out_bytes_per_second = number(r, far, entries[0], TINY, false);
+  m->far.in_bytes_per_second = number(r, far, entries[1], TINY, false);
+  m->far.copy_seconds = number(r, far, entries[2], 0, false);
+  m->far.drag_seconds_per_byte = number(r, far, entries[3], 0, true);
+}
+
 static void read_machine(Reader *r, const JsonValue *root, Machine *m) {
   static const char *const entries[] =
-      {"format",         "name",       "source", "flops_per_second", "bytes_per_second", "cache",
-       "launch_seconds", "efficiency", "links"};
+      {"format",     "name",  "source", "flops_per_second", "bytes_per_second", "cache", "launch_seconds",
+       "efficiency", "links", "far"};
   static const char *const types[] = {"f32", "f64", "tf32", "f16", "bf16"}, *const caches[] = {"bytes",
                                                                                                "bytes_per_second"};
   CHECK_KEYS(r, root, entries);
@@ -166,6 +178,7 @@ static void read_machine(Reader *r, const JsonValue *root, Machine *m) {
   }
   read_shares(r, root, m);
   read_links(r, root, m);
+  read_far(r, root, m);
 }
 
 static bool is_folder(const char *path) {

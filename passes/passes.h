@@ -9,11 +9,21 @@
 // What the passes must know of the machine. A part of codegen/'s CodegenTarget; passes never ask which target it is.
 // The functions are given the target they are of.
 typedef struct NnTarget NnTarget;
+
+// A memory far away, where values wait that the arena has no room for: the host's memory beside a GPU, a file beside
+// the host. Copies there and back go beside each other and beside what is computed.
+typedef struct NnFarRates {
+  double out_bytes_per_second, in_bytes_per_second;
+  double copy_seconds;            // what a copy takes besides
+  double drag_seconds_per_byte;   // by which a copied byte holds up what is computed
+} NnFarRates;
+
 struct NnTarget {
   const char *name;
   int64_t alignment;                           // bytes, of every buffer
   double flops_per_second, bytes_per_second;   // roofline, for seconds()
   double launch_seconds;                       // fixed cost of one step
+  NnFarRates far;                              // where the machine tells none: what is usual for its kind
   // bytes of scratch that the op needs while it runs (func.call to a kernel: its partial results)
   int64_t (*workspace_bytes)(const NnTarget *target, MlirOperation op);
   double (*seconds)(const NnTarget *target, MlirOperation op);   // predicted time of one execution

@@ -13,6 +13,7 @@ static const Machine generic = {
     .tf32_flops_per_second = 495e12,
     .bytes_per_second = 3.35e12,
     .launch_seconds = 3e-6,
+    .far = {50e9, 50e9, 1e-5, 0},
     .share = {[COST_matmul] = {0.8, 0.85, 128},
               [COST_conv] = {0.7, 0.85, 64},
               [COST_elementwise] = {0.4, 0.85, 0},

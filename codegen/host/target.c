@@ -22,6 +22,7 @@
 
 static const Machine generic = {
     .launch_seconds = 2e-6,
+    .far = {1e9, 1e9, 1e-4, 5e-11},   // a file on a disk, past the page cache; another core does half of the copying
     .share = {[COST_matmul] = {0.75, 0.8, 64},
               [COST_conv] = {0.95, 0.8, 16},
               [COST_elementwise] = {0.25, 1, 0},
