@@ -136,9 +136,9 @@ static bool option_bytes(const char *option, const char *text, int64_t whole, in
 
 // What the line of JSON tells.
 typedef struct RematReport {
-  double cost, base_cost, lower_bound, seconds;
-  int64_t peak, budget, min_budget_found, min_budget_bound;
-  bool has_budget, feasible;
+  double cost, base_cost, lower_bound, seconds, makespan;
+  int64_t peak, far_peak, budget, min_budget_found, min_budget_bound;
+  bool has_budget, has_far, feasible;
 } RematReport;
 
 static void print_report(FILE *file, const RematReport *report) {
@@ -151,6 +151,8 @@ static void print_report(FILE *file, const RematReport *report) {
   }
   fprintf(file, "\"cost\":%.12g,\"base_cost\":%.12g,\"overhead\":%.6f,\"peak\":%lld,", report->cost, report->base_cost,
           overhead, (long long)report->peak);
+  if (report->has_far)
+    fprintf(file, "\"makespan\":%.12g,\"far_peak\":%lld,", report->makespan, (long long)report->far_peak);
   if (report->has_budget) fprintf(file, "\"budget\":%lld,", (long long)report->budget);
   if (isfinite(report->lower_bound)) {
     double gap = report->lower_bound > 0 ? report->cost / report->lower_bound - 1 : 0;
@@ -178,8 +180,9 @@ static bool is_as_claimed(const RematProblem *problem, const RematSchedule *sche
     fprintf(stderr, "nnc-plan: internal error: %s\n", error.message);
     return false;
   }
-  bool same = simulation.peak == schedule->peak && simulation.cost == schedule->cost;
-  if (!same) fprintf(stderr, "nnc-plan: internal error: the simulator disagrees about cost or peak\n");
+  bool same = simulation.peak == schedule->peak && simulation.cost == schedule->cost &&
+              simulation.far_peak == schedule->far_peak && simulation.makespan == schedule->makespan;
+  if (!same) fprintf(stderr, "nnc-plan: internal error: the simulator disagrees about cost, peaks or makespan\n");
   remat_simulation_free(&simulation);
   return same;
 }
@@ -247,7 +250,10 @@ static int plan_remat(const Options *options, const RematProblem *problem, Remat
   if (status != EXIT_DONE) return status;
   result.cost = schedule.cost;
   result.peak = schedule.peak;
-  result.feasible = schedule.peak <= result.budget;
+  result.has_far = problem->far != NULL;
+  result.far_peak = schedule.far_peak;
+  result.makespan = schedule.makespan;
+  result.feasible = schedule.peak <= result.budget && (!problem->far || schedule.far_peak <= problem->far->budget);
   if (schedule.peak < result.min_budget_found) result.min_budget_found = schedule.peak;
   if (!result.feasible) result.min_budget_bound = remat_min_budget_bound(problem);
   result.seconds = seconds_since(options->start);
@@ -317,6 +323,11 @@ static int run_remat(const Options *options) {
   RematProblem *problem = remat_problem_read(text, length, &error);
   free(text);
   if (!problem) return report(options->input, &error);
+  if (problem->far && (is_baselines || (policy != REMAT_POLICY_NONE && policy != REMAT_POLICY_SOLVE))) {
+    fprintf(stderr, "nnc-plan: %s knows no far tier\n", is_baselines ? "baselines" : "this policy");
+    remat_problem_destroy(problem);
+    return EXIT_BAD_INPUT;
+  }
   int status = is_baselines ? print_baselines(options, problem) : plan_remat(options, problem, policy);
   remat_problem_destroy(problem);
   return status;

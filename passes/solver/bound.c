@@ -30,6 +30,7 @@ static int64_t largest_execution(const RematProblem *problem) {
   int64_t most = problem->fixed_bytes;
   int *seen = allocate_array((size_t)problem->n_nodes, sizeof *seen);
   for (int v = 0; v < problem->n_nodes; v++) {
+    if (problem->nodes[v].home) continue;
     int64_t bytes = bytes_of_execution(problem, v, seen);
     if (bytes > most) most = bytes;
   }
@@ -88,7 +89,14 @@ double bound_by_moments(const RematProblem *problem, int64_t budget_bytes, doubl
   return isinf(best) ? INFINITY : bound;
 }
 
+static double cost_of_all(const RematProblem *problem) {
+  double cost = 0;
+  for (int v = 0; v < problem->n_nodes; v++) cost += problem->nodes[v].cost;
+  return cost;
+}
+
 double remat_lower_bound(const RematProblem *problem, int64_t budget_bytes, double time_limit) {
+  if (problem->far) return largest_execution(problem) > budget_bytes ? INFINITY : cost_of_all(problem);
   double limit = time_limit > 0 ? time_limit : DEFAULT_TIME;
   if (problem->n_nodes <= SMALL_GRAPH) {
     RematSchedule best;
@@ -101,5 +109,6 @@ double remat_lower_bound(const RematProblem *problem, int64_t budget_bytes, doub
 }
 
 int64_t remat_min_budget_bound(const RematProblem *problem) {
+  if (problem->far) return largest_execution(problem);
   return largest_moment(problem, largest_execution(problem), bound_now() + 10 * DEFAULT_TIME);   // a safety: it counts
 }

@@ -225,6 +225,8 @@ RematSchedule remat_schedule_measure(const RematProblem *problem, const int *exe
   assert(legal && "a schedule of ours must be legal");
   if (legal) {
     schedule.cost = simulation.cost;
+    schedule.far_peak = simulation.far_peak;
+    schedule.makespan = simulation.makespan;
     schedule.peak = simulation.peak;
     schedule.activations = simulation.activations;
     remat_simulation_free(&simulation);

@@ -10,8 +10,10 @@
 
 RematSchedule remat_baseline(const RematProblem *problem) {
   int *exec = allocate_array((size_t)problem->n_nodes, sizeof *exec);
-  for (int v = 0; v < problem->n_nodes; v++) exec[v] = v;
-  RematSchedule schedule = remat_schedule_measure(problem, exec, problem->n_nodes);
+  int n = 0;
+  for (int v = 0; v < problem->n_nodes; v++)
+    if (!problem->nodes[v].home) exec[n++] = v;
+  RematSchedule schedule = remat_schedule_measure(problem, exec, n);
   free(exec);
   return schedule;
 }

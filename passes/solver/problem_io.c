@@ -11,10 +11,11 @@
 // A problem read from a file, in one piece: `problem` comes first, so that a pointer to it is a pointer to this.
 typedef struct OwnedProblem {
   RematProblem problem;
-  RematNode *nodes;         // Owned
-  int *inputs;              // Owned; all input lists, one after the other
-  int *outputs;             // Owned
-  RematAnti *anti;          // Owned
+  RematNode *nodes;   // Owned
+  int *inputs;        // Owned; all input lists, one after the other
+  int *outputs;       // Owned
+  RematAnti *anti;    // Owned
+  RematTier far;
   JsonDocument *document;   // Owned; the names live in it
   int64_t total_bytes;      // so far, to refuse sums that would overflow at the number that does it
   double total_cost;
@@ -116,6 +117,32 @@ static bool read_inputs(OwnedProblem *owned, RematNode *node, const JsonValue *o
   return valid;
 }
 
+// A time or a rate; left alone when the member is missing.
+static bool read_number(const JsonValue *object, const char *key, double *result, InputError *error) {
+  const JsonValue *value = json_get(object, key);
+  if (!value) return true;
+  if (value->type != JSON_NUMBER) return fail_type(value, key, "a number", error);
+  if (value->number < 0) return input_fail_at(error, value->line, value->column, "%s must be >= 0", key);
+  *result = value->number;
+  return true;
+}
+
+static bool read_far(OwnedProblem *owned, const JsonValue *root, InputError *error) {
+  const JsonValue *far = json_get(root, "far");
+  if (!far) return true;
+  if (far->type != JSON_OBJECT) return fail_type(far, "far", "an object", error);
+  if (!check_members(far, error)) return false;
+  static const char *const required[] = {"out_rate", "in_rate", "budget"};
+  for (size_t i = 0; i < sizeof required / sizeof *required; i++)
+    if (!json_get(far, required[i]))
+      return input_fail_at(error, far->line, far->column, "\"far\" lacks \"%s\"", required[i]);
+  owned->problem.far = &owned->far;
+  return read_number(far, "out_rate", &owned->far.out_rate, error) &&
+         read_number(far, "in_rate", &owned->far.in_rate, error) &&
+         read_number(far, "latency", &owned->far.latency, error) && read_number(far, "drag", &owned->far.drag, error) &&
+         read_bytes(far, "budget", &owned->far.budget, error);
+}
+
 static bool read_cost(OwnedProblem *owned, const JsonValue *value, double *result, InputError *error) {
   if (value->type != JSON_NUMBER) return fail_type(value, "cost", "a number", error);
   if (value->number < 0) return input_fail_at(error, value->line, value->column, "cost must be >= 0");
@@ -180,7 +207,11 @@ static bool read_node(OwnedProblem *owned, const JsonValue *object, int number, 
   if (!read_choice(object, "class", classes, &cost_class, error)) return false;
   node->role = (RematRole)role;
   node->cost_class = (RematCostClass)cost_class;
-  node->recomputable = node->role != REMAT_UPDATE;
+  if (!read_boolean(object, "movable", &node->movable, error) || !read_boolean(object, "home", &node->home, error))
+    return false;
+  const JsonValue *update = json_get(object, "updated_by");
+  if (update && !read_node_number(update, owned->problem.n_nodes, "updated_by", &node->updated_by, error)) return false;
+  node->recomputable = node->role != REMAT_UPDATE && !node->home;
   const JsonValue *recomputable = json_get(object, "recomputable");
   if (!read_boolean(object, "recomputable", &node->recomputable, error)) return false;
   if (node->role == REMAT_UPDATE && node->recomputable)
@@ -249,8 +280,8 @@ static bool read_problem(OwnedProblem *owned, const JsonValue *root, InputError 
   if (!nodes) return input_fail_at(error, root->line, root->column, "the problem lacks \"nodes\"");
   if (nodes->type != JSON_ARRAY) return fail_type(nodes, "nodes", "an array", error);
   return read_added_bytes(owned, root, "fixed_bytes", &owned->problem.fixed_bytes, error) &&
-         read_nodes(owned, nodes, error) && read_outputs(owned, root, error) && read_anti(owned, root, error) &&
-         remat_problem_check(&owned->problem, error);
+         read_far(owned, root, error) && read_nodes(owned, nodes, error) && read_outputs(owned, root, error) &&
+         read_anti(owned, root, error) && remat_problem_check(&owned->problem, error);
 }
 
 RematProblem *remat_problem_read(const char *text, size_t length, InputError *error) {
@@ -284,11 +315,20 @@ static void write_node(FILE *file, const RematNode *node) {
   fprintf(file, "],\"role\":\"%s\",\"recomputable\":%s", roles[node->role], node->recomputable ? "true" : "false");
   if (node->cost_class == REMAT_EXPENSIVE) fprintf(file, ",\"class\":\"expensive\"");
   if (node->checkpoint) fprintf(file, ",\"checkpoint\":true");
+  if (node->movable) fprintf(file, ",\"movable\":true");
+  if (node->home) fprintf(file, ",\"home\":true");
+  if (node->home && node->updated_by) fprintf(file, ",\"updated_by\":%d", node->updated_by);
   fputc('}', file);
 }
 
 void remat_problem_write(FILE *file, const RematProblem *problem) {
-  fprintf(file, "{\n  \"fixed_bytes\":%lld,\n  \"nodes\":[\n", (long long)problem->fixed_bytes);
+  fprintf(file, "{\n  \"fixed_bytes\":%lld,\n", (long long)problem->fixed_bytes);
+  const RematTier *far = problem->far;
+  if (far)
+    fprintf(file,
+            "  \"far\":{\"out_rate\":%.17g,\"in_rate\":%.17g,\"latency\":%.17g,\"drag\":%.17g,\"budget\":%lld},\n",
+            far->out_rate, far->in_rate, far->latency, far->drag, (long long)far->budget);
+  fprintf(file, "  \"nodes\":[\n");
   for (int v = 0; v < problem->n_nodes; v++) {
     write_node(file, &problem->nodes[v]);
     fputs(v + 1 < problem->n_nodes ? ",\n" : "\n", file);
@@ -301,18 +341,27 @@ void remat_problem_write(FILE *file, const RematProblem *problem) {
   fprintf(file, "]\n}\n");
 }
 
-// The executions whose value is freed after each position, as lists linked through `next`, in the order of execution.
+// As members of a step, by RematItemKind.
+static const char *const item_keys[] = {"execute", "store", "fetch", "far_home", NULL};
+
+// Whether the item makes a near copy, which is then freed.
+static bool makes_near(const RematProblem *problem, int item) {
+  RematItemKind kind = remat_item_kind(problem, item);
+  return kind == REMAT_EXECUTE || kind == REMAT_FETCH;
+}
+
+// The near copies freed after each position, as lists linked through `next`, in the order in which they were made.
 typedef struct Frees {
-  int *first;   // Owned; per position, execution freed first, or -1
-  int *next;    // Owned; per execution
+  int *first;   // Owned; per position, what made the copy freed first, or -1
+  int *next;    // Owned; per item
 } Frees;
 
-static Frees list_frees(const RematSimulation *simulation, int n) {
+static Frees list_frees(const RematProblem *problem, const RematSimulation *simulation, const int *exec, int n) {
   Frees frees = {allocate_array((size_t)n, sizeof(int)), allocate_array((size_t)n, sizeof(int))};
   for (int p = 0; p < n; p++) frees.first[p] = -1;
   for (int p = n - 1; p >= 0; p--) {
     int last = simulation->last_use[p];
-    if (last >= n) continue;
+    if (last >= n || !makes_near(problem, exec[p])) continue;
     frees.next[p] = frees.first[last];
     frees.first[last] = p;
   }
@@ -327,11 +376,17 @@ static void frees_free(Frees *frees) {
 void remat_schedule_write(FILE *file, const RematProblem *problem, const RematSchedule *schedule) {
   RematSimulation simulation;
   if (!remat_simulate(problem, schedule->exec, schedule->n, &simulation, NULL)) return;
-  Frees frees = list_frees(&simulation, schedule->n);
-  fprintf(file, "{\n  \"cost\":%.17g,\n  \"peak\":%lld,\n  \"steps\":[", simulation.cost, (long long)simulation.peak);
+  Frees frees = list_frees(problem, &simulation, schedule->exec, schedule->n);
+  fprintf(file, "{\n  \"cost\":%.17g,\n  \"peak\":%lld,\n", simulation.cost, (long long)simulation.peak);
+  if (problem->far)
+    fprintf(file, "  \"makespan\":%.17g,\n  \"far_peak\":%lld,\n", simulation.makespan, (long long)simulation.far_peak);
+  fprintf(file, "  \"steps\":[");
   for (int p = 0; p < schedule->n; p++) {
-    fprintf(file, "%s\n    {\"execute\":%d}", p ? "," : "", schedule->exec[p]);
-    for (int q = frees.first[p]; q >= 0; q = frees.next[q]) fprintf(file, ",{\"free\":%d}", schedule->exec[q]);
+    int item = schedule->exec[p];
+    fprintf(file, "%s\n    {\"%s\":%d}", p ? "," : "", item_keys[remat_item_kind(problem, item)],
+            remat_item_node(problem, item));
+    for (int q = frees.first[p]; q >= 0; q = frees.next[q])
+      fprintf(file, ",{\"free\":%d}", remat_item_node(problem, schedule->exec[q]));
   }
   fprintf(file, "\n  ]\n}\n");
   frees_free(&frees);
@@ -347,12 +402,14 @@ static bool check_frees(const JsonValue *steps, const RematProblem *problem, con
   int *latest = allocate_array((size_t)problem->n_nodes, sizeof *latest);
   int position = -1, freed = 0, expected = 0;
   bool valid = true;
-  for (int p = 0; p < schedule->n; p++) expected += simulation->last_use[p] < schedule->n;
+  for (int p = 0; p < schedule->n; p++)
+    expected += simulation->last_use[p] < schedule->n && makes_near(problem, schedule->exec[p]);
   for (const JsonValue *step = steps->first; step && valid; step = step->next) {
     const JsonValue *value = json_get(step, "free");
     int v = 0;
     if (!value) {
-      v = schedule->exec[++position];
+      v = remat_item_node(problem, schedule->exec[++position]);
+      if (!makes_near(problem, schedule->exec[position])) continue;
       due[v] = simulation->last_use[position] + 1;
       latest[v] = position + 1;
       continue;
@@ -379,7 +436,36 @@ static bool check_recorded(const JsonValue *root, const RematSimulation *simulat
   if (cost && (cost->type != JSON_NUMBER || difference > tolerance || difference < -tolerance))
     return input_fail_at(error, cost->line, cost->column, "the recorded cost differs from the true %.17g",
                          simulation->cost);
+  const JsonValue *far_peak = json_get(root, "far_peak"), *makespan = json_get(root, "makespan");
+  if (far_peak && (far_peak->type != JSON_NUMBER || !far_peak->is_integer || far_peak->integer != simulation->far_peak))
+    return input_fail_at(error, far_peak->line, far_peak->column, "the recorded far_peak differs from the true %lld",
+                         (long long)simulation->far_peak);
+  difference = makespan ? makespan->number - simulation->makespan : 0, tolerance = 1e-9 * simulation->makespan;
+  if (makespan && (makespan->type != JSON_NUMBER || difference > tolerance || difference < -tolerance))
+    return input_fail_at(error, makespan->line, makespan->column, "the recorded makespan differs from the true %.17g",
+                         simulation->makespan);
   return true;
+}
+
+// Reads a step that is no free. A step without any of item_keys is the caller's to report.
+static bool read_item(const JsonValue *step, const RematProblem *problem, RematSchedule *schedule, InputError *error) {
+  int kinds = problem->far ? REMAT_FAR_HOME + 1 : 1;
+  for (int kind = REMAT_EXECUTE; kind < kinds; kind++) {
+    const JsonValue *value = json_get(step, item_keys[kind]);
+    int node = 0;
+    if (!value) continue;
+    if (!read_node_number(value, problem->n_nodes, item_keys[kind], &node, error)) return false;
+    schedule->exec[schedule->n++] = remat_item(problem, (RematItemKind)kind, node);
+  }
+  return true;
+}
+
+// How many of item_keys a step has, "free" included.
+static int count_kinds(const JsonValue *step, bool has_far) {
+  int count = json_get(step, "free") != NULL;
+  for (int kind = REMAT_EXECUTE; kind < (has_far ? REMAT_FAR_HOME + 1 : 1); kind++)
+    count += json_get(step, item_keys[kind]) != NULL;
+  return count;
 }
 
 static bool read_steps(const JsonValue *root, const RematProblem *problem, RematSchedule *schedule, InputError *error) {
@@ -389,19 +475,24 @@ static bool read_steps(const JsonValue *root, const RematProblem *problem, Remat
     return input_fail_at(error, root->line, root->column, "the schedule lacks the array \"steps\"");
   schedule->exec = allocate_array((size_t)steps->n, sizeof(int));
   for (const JsonValue *step = steps->first; step; step = step->next) {
-    const JsonValue *execute = json_get(step, "execute");
     if (!check_members(step, error)) return false;
-    if (!execute && !json_get(step, "free"))
-      return input_fail_at(error, step->line, step->column, "a step must be {\"execute\":n} or {\"free\":n}");
-    if (execute && json_get(step, "free"))
-      return input_fail_at(error, step->line, step->column, "a step must not both execute and free");
-    if (execute && !read_node_number(execute, problem->n_nodes, "execute", &schedule->exec[schedule->n++], error))
-      return false;
+    int kinds = count_kinds(step, problem->far != NULL);
+    if (kinds == 0)
+      return input_fail_at(error, step->line, step->column,
+                           problem->far ? "a step must execute, store, fetch, free or be a far_home"
+                                        : "a step must be {\"execute\":n} or {\"free\":n}");
+    if (kinds > 1)
+      return input_fail_at(error, step->line, step->column,
+                           json_get(step, "execute") && json_get(step, "free") ? "a step must not both execute and free"
+                                                                               : "a step must be one thing");
+    if (!read_item(step, problem, schedule, error)) return false;
   }
   RematSimulation simulation;
   if (!remat_simulate(problem, schedule->exec, schedule->n, &simulation, error)) return false;
   schedule->cost = simulation.cost;
   schedule->peak = simulation.peak;
+  schedule->far_peak = simulation.far_peak;
+  schedule->makespan = simulation.makespan;
   bool valid = check_frees(steps, problem, schedule, &simulation, error) && check_recorded(root, &simulation, error);
   remat_simulation_free(&simulation);
   return valid;

@@ -8,6 +8,10 @@
 // before its next execution, or at the end for the last execution of an output. The peak is the maximum, over the
 // executed positions, of fixed bytes + live values + the value being produced + the workspace of the executing node.
 // So any schedule in which an execution precedes every use is legal, and memory is the only constraint.
+//
+// With a second tier of memory, far and large, values may be stored there and fetched again, each on a lane of its own
+// beside the one that computes, and persistent tensors may have their home there. Memory, near and far, is counted in
+// the order of the schedule; time by what may run beside what. docs/remat.md, "Two tiers of memory".
 #ifndef NNC_SOLVER_H
 #define NNC_SOLVER_H
 
@@ -42,7 +46,23 @@ typedef struct RematNode {
   RematRole role;
   RematCostClass cost_class;
   bool checkpoint;   // marked by the user, for the manual policy
+  // The rest is for problems with a far tier.
+  bool movable;   // the value may be stored far and fetched
+  bool home;      // a persistent tensor: never executes, has no inputs, cost or workspace. Near it takes its bytes all
+                  // the time (they are not in fixed_bytes), or all its bytes are far and it is fetched before use
+  int updated_by;   // of a home: the update node that overwrites it in place, and has it among its inputs; if the home
+                    // is far, it is stored afterwards. 0 for none. What reads the new content lists the update and the
+                    // home as inputs; what reads the old one is ordered before the update by anti-dependences
 } RematNode;
+
+// The second tier, and the lanes that copy: out from near to far, in from far to near, each one copy at a time, in the
+// order of the schedule, beside each other and beside what computes. Time is in the unit of RematNode.cost.
+typedef struct RematTier {
+  double out_rate, in_rate;   // bytes per unit of time; > 0
+  double latency;             // time of a copy beside its bytes
+  double drag;                // time that the lane that computes loses for each byte copied
+  int64_t budget;             // bytes
+} RematTier;
 
 // An anti-dependence: every execution of `before`, recomputations too, must precede the only execution of `after`,
 // because `after` overwrites in place something that `before` reads. `after` must not be recomputable.
@@ -58,21 +78,43 @@ typedef struct RematProblem {
   const int *outputs;   // Borrowed; values that stay live to the end
   int n_anti;
   const RematAnti *anti;   // Borrowed
+  const RematTier *far;    // Borrowed; NULL: there is one tier, no homes, and a schedule has executions alone
 } RematProblem;
 
+// What a schedule consists of. An item is a number: kind x n_nodes + node, so that an execution is its node's number.
+typedef enum RematItemKind {
+  REMAT_EXECUTE,
+  REMAT_STORE,   // near to far: of a value once at most; of a far home once, after its update. The value's near bytes
+                 // are free behind it at the latest, but it begins as soon as the value is made and the lane is idle.
+                 // All items behind it but stores wait for its end
+  REMAT_FETCH,   // far to near: takes near bytes from its place on; waits for all executions and stores before it
+  REMAT_FAR_HOME,   // a home is far: before all items of other kinds. No copy and no time
+} RematItemKind;
+
+static inline int remat_item(const RematProblem *problem, RematItemKind kind, int node) {
+  return (int)kind * problem->n_nodes + node;
+}
+static inline RematItemKind remat_item_kind(const RematProblem *problem, int item) {
+  return (RematItemKind)(item / problem->n_nodes);
+}
+static inline int remat_item_node(const RematProblem *problem, int item) { return item % problem->n_nodes; }
+
 typedef struct RematSchedule {
-  int n;                 // number of executions
-  int *exec;             // Owned; node number at each position
+  int n;                 // number of items
+  int *exec;             // Owned; items, without a far tier node numbers
   double cost;           // sum of the costs of the executions
-  int64_t peak;          // bytes, fixed bytes included
+  int64_t peak;          // near bytes, fixed bytes and near homes included
   int64_t activations;   // bytes; the most that recomputable forward values occupy while a backward node executes
+  int64_t far_peak;      // bytes, far homes included
+  double makespan;       // time from the begin to the end of all lanes; without copies the cost
 } RematSchedule;
 
 // ---- simulate.c: what a problem and a schedule mean; deliberately shares no code with the search ----
 
 // True when `problem` is well formed: inputs precede their users (so the graph has no cycle), numbers are in range,
 // sums of bytes cannot overflow, update nodes and the `after` side of anti-dependences are not recomputable, and the
-// given order satisfies the anti-dependences. Otherwise false and `error` names the node. Every other function of
+// given order satisfies the anti-dependences; with a far tier, that rates are above 0 and homes are as RematNode says.
+// Otherwise false and `error` names the node. Every other function of
 // this header requires a problem that passed this check.
 bool remat_problem_check(const RematProblem *problem, InputError *error);
 
@@ -82,12 +124,18 @@ typedef struct RematSimulation {
   int peak_position;     // first position that reaches the peak; -1 when there are none
   int64_t activations;   // bytes; as in RematSchedule
   int64_t *live;         // Owned; bytes occupied at each position, fixed bytes and workspace included
-  int *last_use;         // Owned; last position at which the value of each execution is live; `n` for "to the end"
+  int *last_use;         // Owned; last position at which the copy is live that the item makes: near of executions and
+                         // fetches, far of stores; `n` for "to the end"
+  int64_t far_peak;      // bytes
+  double makespan;
+  double *start, *end;   // Owned; of each item on its lane; 0 for far homes
 } RematSimulation;
 
-// Replays `exec` (n node numbers) against the definition above. Returns false, with the position in the message, for a
+// Replays `exec` (n items) against the definition above. Returns false, with the position in the message, for a
 // schedule that is not legal: a use before any execution, a node missing, a second execution of a node that is not
-// recomputable, a broken anti-dependence. On success fills `result`, to be released with remat_simulation_free.
+// recomputable, a broken anti-dependence, a fetch of what is not far or that nobody reads, an update that never
+// reaches its far home. Budgets are the caller's to compare; only a store waits, when bytes of the far tier are short,
+// for fetches before it. On success fills `result`, to be released with remat_simulation_free.
 bool remat_simulate(const RematProblem *problem, const int *exec, int n, RematSimulation *result, InputError *error);
 void remat_simulation_free(RematSimulation *simulation);
 
@@ -228,8 +276,10 @@ RematExact remat_exact(const RematProblem *problem, int64_t budget_bytes, int64_
 //   { "fixed_bytes": 0, "nodes": [ { "name": "conv1", "cost": 123, "bytes": 4096, "workspace": 0, "inputs": [0, 4],
 //     "role": "forward" | "backward" | "update", "recomputable": true, "class": "cheap" | "expensive",
 //     "checkpoint": false } ], "outputs": [17, 42], "anti": [[3, 40]] }
+// and with a far tier "far": { "out_rate": 25e9, "in_rate": 25e9, "latency": 1e-5, "drag": 0, "budget": 1000000 }, of
+// which the rates and the budget are required, and in nodes "movable": true, "home": true, "updated_by": 17.
 // Only "nodes" is required, and in a node only "cost" and "bytes". Defaults: 0, no inputs, forward, recomputable
-// (updates: not), cheap, no checkpoint. Unknown keys are ignored.
+// (updates and homes: not), cheap, no checkpoint, not movable, no home. Unknown keys are ignored.
 RematProblem *remat_problem_read(const char *text, size_t length, InputError *error);
 void remat_problem_destroy(RematProblem *problem);
 
@@ -237,11 +287,12 @@ void remat_problem_destroy(RematProblem *problem);
 void remat_problem_write(FILE *file, const RematProblem *problem);
 
 // Writes {"cost":…,"peak":…,"steps":[{"execute":0},{"execute":1},{"free":0},…]}: the executions in order with the
-// frees between them. The schedule must be legal.
+// frees of near bytes between them; with a far tier "makespan" and "far_peak", too, and steps {"store":n}, {"fetch":n},
+// {"far_home":n}. The schedule must be legal.
 void remat_schedule_write(FILE *file, const RematProblem *problem, const RematSchedule *schedule);
 
 // Reads such a file into an Owned schedule. The frees are checked to be those that the executions imply, the recorded
-// cost and peak against the simulator's, so what is read is legal.
+// figures against the simulator's, so what is read is legal.
 bool remat_schedule_read(const char *text, size_t length, const RematProblem *problem, RematSchedule *schedule,
                          InputError *error);
 

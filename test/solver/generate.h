@@ -73,7 +73,7 @@ static int generate_number(uint64_t *state, int below) {
 
 // A random graph of `n` nodes, the first half forward, with workspaces, zero-byte values, nodes that are not
 // recomputable, and (when n is large enough) an update with an anti-dependence.
-static Generated *generate_random(int n, uint64_t seed) {
+__attribute__((unused)) static Generated *generate_random(int n, uint64_t seed) {
   Generated *g = generated_create(n);
   uint64_t state = seed * 2 + 1;
   for (int i = 0; i < 8; i++) generate_number(&state, 2);

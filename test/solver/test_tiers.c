@@ -1,0 +1,180 @@
+// test_tiers.c: problems with a far tier: what a schedule means, by cases computed by hand.
+#include <string.h>
+
+#include "check.h"
+#include "generate.h"
+#include "support/input_error.h"
+
+// Half a unit of time for a copy, 2 more for 10 bytes out, 1 more for 10 bytes in.
+static const RematTier half_second = {.out_rate = 5, .in_rate = 10, .latency = 0.5, .budget = 1000};
+
+// The sequence, as node numbers with a letter before: x executes, s stores, f fetches, h is a far home.
+static int read_items(const RematProblem *problem, const char *text, int *items) {
+  int n = 0;
+  for (; *text; text++) {
+    const char *kind = strchr("xsfh", *text);
+    if (!kind) continue;
+    items[n++] = remat_item(problem, (RematItemKind)(kind - strchr("xsfh", 'x')), text[1] - '0');
+  }
+  return n;
+}
+
+static void check_schedule(const RematProblem *problem, const char *text, double makespan, int64_t peak,
+                           int64_t far_peak) {
+  int items[64], n = read_items(problem, text, items);
+  RematSimulation simulation;
+  InputError error;
+  if (!check(remat_problem_check(problem, &error), text, 0)) printf("%s\n", error.message);
+  if (!check(remat_simulate(problem, items, n, &simulation, &error), text, 0)) {
+    printf("%s\n", error.message);
+    return;
+  }
+  check(simulation.makespan == makespan, text, (long long)(1000 * simulation.makespan));
+  check(simulation.peak == peak, text, simulation.peak);
+  check(simulation.far_peak == far_peak, text, simulation.far_peak);
+  remat_simulation_free(&simulation);
+}
+
+static void check_refused(const RematProblem *problem, const char *text, const char *why) {
+  int items[64], n = read_items(problem, text, items);
+  RematSimulation simulation;
+  InputError error = {0};
+  check(!remat_simulate(problem, items, n, &simulation, &error), text, n);
+  if (!check(strstr(error.message, why) != NULL, text, n)) printf("%s\n", error.message);
+}
+
+// a -> b -> c -> d, and d reads a again.
+static Generated *make_diamond(const RematTier *far) {
+  Generated *g = generated_create(4);
+  generated_add(g, 2, 10, REMAT_FORWARD, 0, NULL);
+  generated_add(g, 3, 10, REMAT_FORWARD, 1, (int[]){0});
+  generated_add(g, 4, 10, REMAT_FORWARD, 1, (int[]){1});
+  generated_add(g, 5, 10, REMAT_BACKWARD, 2, (int[]){2, 0});
+  for (int v = 0; v < 4; v++) g->nodes[v].movable = v < 2;
+  g->problem.far = far;
+  g->problem.n_outputs = 1;
+  g->output = 3;
+  return g;
+}
+
+static void test_lanes(void) {
+  Generated *g = make_diamond(&half_second);
+  check_schedule(&g->problem, "x0 x1 x2 x3", 14, 30, 0);
+  check_schedule(&g->problem, "x0 x1 x2 x0 x3", 16, 30, 0);
+  // Stored from 2 to 4.5, beside b; fetched from 9, behind c, to 10.5.
+  check_schedule(&g->problem, "x0 x1 s0 x2 f0 x3", 15.5, 30, 10);
+  // Fetched from 5 on, beside c.
+  check_schedule(&g->problem, "x0 x1 s0 f0 x2 x3", 14, 30, 10);
+  // What stands behind a store waits for it: b from 4.5 on.
+  check_schedule(&g->problem, "x0 s0 x1 x2 f0 x3", 18, 30, 10);
+  // Never fetched; and a store as the last item ends the schedule.
+  check_schedule(&g->problem, "x0 x1 x2 x3 s1 s0", 14, 40, 10);
+  g->nodes[3].cost = 0.5;
+  check_schedule(&g->problem, "x0 x1 x2 x3 s0 s1", 9.5, 40, 10);
+  g->nodes[3].cost = 0;
+  check_schedule(&g->problem, "x0 x1 x2 x3 s1 s0", 10, 40, 10);   // b 5 to 7.5, a to 10
+  generated_free(g);
+
+  RematTier drag = half_second;
+  drag.drag = 0.1;
+  g = make_diamond(&drag);
+  // c from 6, since the store costs 1; fetched from 10 to 11.5.
+  check_schedule(&g->problem, "x0 x1 s0 x2 f0 x3", 16.5, 30, 10);
+  generated_free(g);
+}
+
+static void test_far_bytes(void) {
+  RematTier far = {.out_rate = 5, .in_rate = 10, .budget = 10};
+  Generated *g = generated_create(4);
+  generated_add(g, 1, 10, REMAT_FORWARD, 0, NULL);
+  generated_add(g, 1, 10, REMAT_FORWARD, 0, NULL);
+  generated_add(g, 1, 0, REMAT_BACKWARD, 1, (int[]){0});
+  generated_add(g, 1, 0, REMAT_BACKWARD, 1, (int[]){1});
+  g->nodes[0].movable = g->nodes[1].movable = true;
+  g->problem.far = &far;
+  // The store of b waits for the fetch of a, which ends at 5: it ends at 7.
+  check_schedule(&g->problem, "x0 s0 x1 f0 s1 x2 f1 x3", 10, 20, 10);
+  far.budget = 20;
+  check_schedule(&g->problem, "x0 s0 x1 f0 s1 x2 f1 x3", 9, 20, 10);
+  generated_free(g);
+}
+
+// A home, what reads it, and its update.
+static Generated *make_home(void) {
+  Generated *g = generated_create(3);
+  generated_add(g, 0, 10, REMAT_FORWARD, 0, NULL);
+  generated_add(g, 3, 4, REMAT_BACKWARD, 1, (int[]){0});
+  generated_add(g, 1, 0, REMAT_UPDATE, 2, (int[]){0, 1});
+  g->nodes[0].home = true;
+  g->nodes[0].recomputable = false;
+  g->nodes[0].updated_by = 2;
+  g->problem.far = &half_second;
+  return g;
+}
+
+static void test_homes(void) {
+  Generated *g = make_home();
+  check_schedule(&g->problem, "x1 x2", 4, 14, 0);
+  check_schedule(&g->problem, "h0 f0 x1 x2 s0", 8, 14, 10);
+  // Dropped between, and fetched from 4.5 to 6.
+  check_schedule(&g->problem, "h0 f0 x1 f0 x2 s0", 9.5, 14, 10);
+  check_refused(&g->problem, "x1 f0 x2", "is fetched but is not far");
+  check_refused(&g->problem, "h0 x1 x2", "uses value 0 '', which has not been fetched");
+  check_refused(&g->problem, "h0 f0 x1 x2", "is never stored");
+  check_refused(&g->problem, "h0 f0 x1 x2 f0 s0", "is fetched before its update is stored");
+  check_refused(&g->problem, "h0 f0 x1 s0 x2", "is stored but is no far home that was updated");
+  check_refused(&g->problem, "h0 f0 x0 x1 x2 s0", "executes but is a home");
+  check_refused(&g->problem, "f0 h0 x1 x2 s0", "is fetched but is not far");
+  check_refused(&g->problem, "x1 h0 x2", "must be said first");
+  check_refused(&g->problem, "h0 h0 f0 x1 x2 s0", "is a far home twice");
+  check_refused(&g->problem, "h1 x1 x2", "is a far home but no home");
+  InputError error;
+  g->nodes[0].updated_by = 1;
+  check(!remat_problem_check(&g->problem, &error), "an update is one", 0);
+  g->nodes[0].updated_by = 2;
+  g->nodes[2].n_inputs = 0;
+  check(!remat_problem_check(&g->problem, &error), "an update reads its home", 0);
+  g->nodes[2].n_inputs = 2;
+  g->nodes[0].recomputable = true;
+  check(!remat_problem_check(&g->problem, &error), "a home is not recomputable", 0);
+  g->nodes[0].recomputable = false;
+  g->problem.n_outputs = 1;
+  check(!remat_problem_check(&g->problem, &error), "a home is no output", 0);
+  g->problem.n_outputs = 0;
+  g->problem.far = NULL;
+  check(!remat_problem_check(&g->problem, &error), "a home needs a far tier", 0);
+  generated_free(g);
+}
+
+static void test_refused(void) {
+  Generated *g = make_diamond(&half_second);
+  check_refused(&g->problem, "x0 x1 f0 x2 x3", "is fetched but is not far");
+  check_refused(&g->problem, "s0 x0 x1 x2 x3", "is stored before it executes");
+  check_refused(&g->problem, "x0 x1 s0 x2 s0 x3", "is stored again");
+  check_refused(&g->problem, "x0 x1 x2 s2 x3", "is stored but is not movable");
+  check_refused(&g->problem, "x0 x1 s0 f0 x2 f0 x3", "is fetched and not read");
+  check_refused(&g->problem, "x0 s0 x1 x2 x3 f0", "is fetched and not read");
+  g->problem.far = NULL;
+  check_refused(&g->problem, "x0 s0 x1 x2 x3", "does not exist");
+  RematTier bad = half_second;
+  InputError error;
+  g->problem.far = &bad;
+  bad.in_rate = 0;
+  check(!remat_problem_check(&g->problem, &error), "a rate is above 0", 0);
+  bad = half_second;
+  bad.drag = -1;
+  check(!remat_problem_check(&g->problem, &error), "a drag is not negative", 0);
+  bad = half_second;
+  bad.budget = -1;
+  check(!remat_problem_check(&g->problem, &error), "a budget is not negative", 0);
+  generated_free(g);
+}
+
+int main(void) {
+  test_lanes();
+  test_far_bytes();
+  test_homes();
+  test_refused();
+  printf("%d passed, %d failed\n", passed, failed);
+  return failed != 0;
+}
