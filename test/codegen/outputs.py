@@ -18,12 +18,17 @@ FILES = {
     "test/gradients": "attention classes conv elementwise layers matmul norms reductions scan shapes",
     "test/e2e/Inputs": "carried chunks loops many_products modes nested products resnet_tiny roots rows rows_attention scan scan_gru "
                        "scan_lm scan_nested scan_pair",
+    "test/codegen/Inputs": "odd_rows",
     "test/codegen/cuda/Inputs": "families residual",
     "models": "gcn graphsage gru_lm lenet two_inputs",
 }
-MORE = ["scan.nn -DT=19", "scan_batchnorm.nn"] + [f"{case} --remat-effort=0.05" for case in (
-    "gpt_small.nn --memory-budget=80%", "resnet_small.nn --memory-budget=90%", "scan_long.nn --memory-budget=60%",
-    "scan_lm.nn -DT=64 --memory-budget=90%", "scan_gru.nn --memory-budget=90%", "scan_nested_long.nn -DL=37 --memory-budget=90%")]
+# Budgets and loops cut into segments, loops of two pieces, programs of several ranks.
+MORE = ["scan.nn -DT=19", "scan_batchnorm.nn", "scan_outputs.nn"]
+MORE += [f"{case} --remat-effort=0.05" for case in (
+    "gpt_small.nn --memory-budget=80%", "resnet_small.nn --memory-budget=90%", "scan_long.nn --memory-budget=60%", "scan_outputs.nn --memory-budget=60%",
+    "scan_lm.nn -DT=64 --memory-budget=90%", "scan_gru.nn --memory-budget=87%", "scan_nested_long.nn -DL=37 --memory-budget=90%")]
+MORE += [f"gpt_small.nn --mpi=none {shard}" for shard in ("--shard=none --bucket=4KiB", "--shard=optimizer --ranks=2", "--shard=gradients --ranks=2",
+                                                          "--shard=parameters --ranks=2")]
 
 
 def emitted(file, options, what):
