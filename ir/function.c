@@ -85,14 +85,12 @@ void nn_set_result_attr(MlirOperation func, int result, const NnAttr *attr) {
 
 void nn_set_result_attr_where(MlirOperation func, const bool *which, const NnAttr *attr) {
   int n = nn_function_n_results(func);
-  bool any = false;
   MlirAttribute *all = calloc((size_t)n + 1, sizeof *all);
   for (int i = 0; i < n; i++) {
     all[i] = dictionary_at(func, "res_attrs", i);
     if (which[i]) all[i] = dictionary_with(mlirOperationGetContext(func), all[i], attr);
-    any |= which[i];
   }
-  if (any) set_dictionaries(func, "res_attrs", n, all);
+  set_dictionaries(func, "res_attrs", n, all);
   free(all);
 }
 

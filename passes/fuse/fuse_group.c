@@ -267,7 +267,7 @@ static int find_host(FuseGraph *g, int op, int after) {
     for (int s = g->ops[from].first_out; s < g->ops[from].first_out + g->ops[from].n_out; s++) {
       const FuseEdge *edge = &g->edges[g->out[s]];
       int to = fuse_find(g, edge->to);
-      if (edge->value != g->edges[e].value || edge->via != FUSE_DIRECT || g->ops[edge->to].klass != FUSE_NODE) continue;
+      if (edge->value != g->edges[e].value || edge->via != FUSE_DIRECT) continue;   // only nodes read directly
       if (to == fuse_find(g, op) || !(g->groups[to].phases & FUSE_BACKWARD) ||
           !nn_shape_equal(&g->groups[to].shape, &o->shape))
         continue;
