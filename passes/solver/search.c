@@ -3,6 +3,7 @@
 // a seed gives the same schedule everywhere as long as no time limit strikes.
 #include "search.h"
 #include "support/alloc.h"
+#include "tiers.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -309,6 +310,10 @@ static double time_for_bound(const RematOptions *options, double time_limit) {
 // As remat_solve; ends as soon as the cost is at most `enough`.
 static void solve(const RematProblem *problem, int64_t budget, const RematOptions *options, double enough,
                   RematResult *result) {
+  if (problem->far) {
+    tier_solve(problem, budget, options, enough, result);
+    return;
+  }
   RematSearch search;
   search_create(&search, problem, budget, options);
   *result = (RematResult){0};
@@ -340,6 +345,10 @@ void remat_result_free(RematResult *result) { remat_schedule_free(&result->sched
 
 enum { BISECTIONS = 12 };
 
+static double time_of(const RematProblem *problem, const RematSchedule *schedule) {
+  return problem->far ? schedule->makespan : schedule->cost;
+}
+
 void remat_minimize_peak(const RematProblem *problem, double max_cost, const RematOptions *options,
                          RematResult *result) {
   struct timespec start = time_now(options);
@@ -351,7 +360,7 @@ void remat_minimize_peak(const RematProblem *problem, double max_cost, const Rem
   double time_limit = part.time_limit > 0 ? part.time_limit : 10;
   part.processor_time |= part.time_limit <= 0;
   for (int i = 0; i < part.n_starts; i++)
-    if (part.starts[i].cost <= enough && part.starts[i].peak < best.peak) {
+    if (time_of(problem, &part.starts[i]) <= enough && part.starts[i].peak < best.peak) {
       remat_schedule_free(&best);
       best = remat_schedule_measure(problem, part.starts[i].exec, part.starts[i].n);
     }
@@ -371,8 +380,8 @@ void remat_minimize_peak(const RematProblem *problem, double max_cost, const Rem
     RematResult found;
     solve(problem, aim, &part, enough, &found);
     result->moves += found.moves;
-    bool better = found.schedule.peak < best.peak && found.schedule.cost <= enough;
-    if (found.schedule.peak > aim || found.schedule.cost > enough) low = aim + 1;
+    bool better = found.schedule.peak < best.peak && time_of(problem, &found.schedule) <= enough;
+    if (found.schedule.peak > aim || time_of(problem, &found.schedule) > enough) low = aim + 1;
     if (better) {
       remat_schedule_free(&best);
       best = found.schedule;

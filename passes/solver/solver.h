@@ -236,6 +236,8 @@ typedef struct RematResult {
 // Seeds from the policies and from dynamic programs over the forward pass as a chain (Rotor), a greedy descent (bytes x
 // duration / cost) with a removal pass, then a local search that adds, removes and shifts executions. `options` may be
 // NULL. Always fills `result`; free it with remat_result_free. A budget nothing fits gives feasible == false, no error.
+// With a far tier, where `budget_bytes` is for near bytes, "cheapest" is the least makespan, here and below, and what
+// is found without copies is never better: such schedules are seeds, to which moves are added.
 void remat_solve(const RematProblem *problem, int64_t budget_bytes, const RematOptions *options, RematResult *result);
 void remat_result_free(RematResult *result);
 

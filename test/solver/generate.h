@@ -14,7 +14,8 @@ typedef struct Generated {
   int *inputs;   // backing store of all input lists
   int n_inputs;
   int output;
-  RematAnti anti[4];
+  RematAnti anti[16];
+  RematTier far;
 } Generated;
 
 static Generated *generated_create(int max_nodes) {
@@ -104,6 +105,52 @@ __attribute__((unused)) static Generated *generate_random(int n, uint64_t seed) 
   }
   g->problem.n_outputs = 1;
   g->output = n - 1;
+  return g;
+}
+
+// A random graph of `n` >= 5 nodes with a far tier: up to two homes, which some nodes read and, mostly, updates at the
+// end overwrite; few values are not movable.
+__attribute__((unused)) static Generated *generate_tiers(int n, uint64_t seed) {
+  Generated *g = generated_create(n);
+  uint64_t state = seed * 2 + 1;
+  for (int i = 0; i < 8; i++) generate_number(&state, 2);
+  int n_homes = generate_number(&state, 3), n_updates = n_homes ? generate_number(&state, n_homes + 1) : 0;
+  int last = n - n_updates;   // of what computes
+  g->problem.fixed_bytes = generate_number(&state, 3);
+  g->problem.anti = g->anti;
+  for (int h = 0; h < n_homes; h++) {
+    generated_add(g, 0, 1 + generate_number(&state, 6), REMAT_FORWARD, 0, NULL);
+    g->nodes[h].home = true;
+    g->nodes[h].recomputable = false;
+    if (h < n_updates) g->nodes[h].updated_by = last + h;
+  }
+  for (int v = n_homes; v < last; v++) {
+    int inputs[3], count = 0, made = v - n_homes;
+    for (int i = generate_number(&state, 3); made > 0 && i >= 0 && count < 2; i--) {
+      int reach = generate_number(&state, 3) ? 3 : made;
+      int input = v - 1 - generate_number(&state, reach < made ? reach : made);
+      if (count == 0 || inputs[0] != input) inputs[count++] = input;
+    }
+    if (n_homes && generate_number(&state, 2)) inputs[count++] = generate_number(&state, n_homes);
+    int64_t bytes = generate_number(&state, 8) ? 1 + generate_number(&state, 6) : 0;
+    RematRole role = v < n / 2 ? REMAT_FORWARD : REMAT_BACKWARD;
+    generated_add(g, 1 + generate_number(&state, 5), bytes, role, count, inputs);
+    g->nodes[v].workspace = generate_number(&state, 5) ? 0 : generate_number(&state, 4);
+    g->nodes[v].recomputable = generate_number(&state, 6) != 0;
+    g->nodes[v].movable = generate_number(&state, 6) != 0;
+    for (int i = 0; i < count; i++)
+      if (g->nodes[inputs[i]].updated_by) g->anti[g->problem.n_anti++] = (RematAnti){v, g->nodes[inputs[i]].updated_by};
+  }
+  for (int h = 0; h < n_updates; h++)
+    generated_add(g, 1, 0, REMAT_UPDATE, 2, (int[]){h, last - 1 - generate_number(&state, last > n_homes + 1 ? 2 : 1)});
+  g->far = (RematTier){.out_rate = 0.5 * (1 + generate_number(&state, 6)),
+                       .in_rate = 0.5 * (1 + generate_number(&state, 6)),
+                       .latency = 0.5 * generate_number(&state, 2),
+                       .drag = generate_number(&state, 4) ? 0 : 0.125,
+                       .budget = generate_number(&state, 4) ? 100 : 6};
+  g->problem.far = &g->far;
+  g->problem.n_outputs = 1;
+  g->output = last - 1;
   return g;
 }
 

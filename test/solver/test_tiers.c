@@ -170,7 +170,34 @@ static void test_refused(void) {
   generated_free(g);
 }
 
+// Within both budgets, what it says it is, and never slower than without a far tier.
+static void test_search(void) {
+  enum { GRAPHS = 60 };
+  for (int seed = 0; seed < GRAPHS; seed++) {
+    Generated *g = generate_tiers(6 + seed % 20, (uint64_t)seed);
+    InputError error;
+    if (!check(remat_problem_check(&g->problem, &error), "a generated problem", seed)) printf("%s\n", error.message);
+    RematSchedule plain = remat_baseline(&g->problem);
+    for (int64_t budget = plain.peak; budget > 0; budget -= 1 + plain.peak / 5) {
+      RematOptions options = {.max_moves = 2000};
+      RematResult result;
+      RematSimulation simulation;
+      remat_solve(&g->problem, budget, &options, &result);
+      const RematSchedule *found = &result.schedule;
+      if (!check(remat_simulate(&g->problem, found->exec, found->n, &simulation, &error), "legal", seed)) continue;
+      check(simulation.makespan == found->makespan && simulation.peak == found->peak, "as told", seed);
+      check(result.feasible == (found->peak <= budget && found->far_peak <= g->far.budget), "feasible", seed);
+      check(found->makespan >= result.base_cost - 1e-9, "no sooner than all is computed", seed);
+      remat_simulation_free(&simulation);
+      remat_result_free(&result);
+    }
+    remat_schedule_free(&plain);
+    generated_free(g);
+  }
+}
+
 int main(void) {
+  test_search();
   test_lanes();
   test_far_bytes();
   test_homes();

@@ -1,0 +1,351 @@
+// tiers_greedy.c: brings a plan within its budget by moving values, and says when each is fetched.
+#include "support/alloc.h"
+#include "tiers.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "search.h"
+
+enum { NONE = -1, NOT_ABSENT = -2, AT_END = -3 };
+
+// A value that could be away at the peak: its touches around the peak and, of a home, the first and last of all.
+typedef struct Absence {
+  int made;             // position of what made the copy that is live at the peak; NONE for a near home
+  int previous, next;   // touches around the peak; NONE: there is none; NOT_ABSENT: it is touched at the peak
+  int first, last;
+  int stored, updated;   // positions, NONE
+  double score;
+} Absence;
+
+typedef struct Insertion {
+  int position, item;
+} Insertion;
+
+typedef struct Descent {
+  TierSearch *search;
+  TierPlan *plan;
+  int peak;
+  Absence *values;         // Owned; per node
+  int *over;               // Owned; number of positions before this one that exceed the budget
+  int64_t *far;            // Owned; far bytes by position
+  Insertion *insertions;   // Owned
+  int n_insertions, capacity;
+  double noise;
+} Descent;
+
+static void touch(Descent *descent, int v, int p, bool is_making) {
+  Absence *value = &descent->values[v];
+  if (value->first == NONE) value->first = p;
+  value->last = p;
+  if (p < descent->peak) {
+    value->previous = p;
+    if (is_making) value->made = p;
+  } else if (p == descent->peak) {
+    value->next = NOT_ABSENT;
+  } else if (value->next == NONE) {
+    value->next = is_making ? NOT_ABSENT : p;
+  }
+}
+
+static void list_touches(Descent *descent) {
+  const RematProblem *problem = descent->search->problem;
+  const TierPlan *plan = descent->plan;
+  for (int v = 0; v < problem->n_nodes; v++)
+    descent->values[v] = (Absence){NONE, NONE, NONE, NONE, NONE, NONE, NONE, 0};
+  for (int p = 0; p < plan->n; p++) {
+    int v = remat_item_node(problem, plan->items[p]);
+    RematItemKind kind = remat_item_kind(problem, plan->items[p]);
+    if (kind == REMAT_EXECUTE)
+      for (int i = 0; i < problem->nodes[v].n_inputs; i++) {
+        int u = problem->nodes[v].inputs[i];
+        touch(descent, u, p, false);
+        if (problem->nodes[u].home && problem->nodes[u].updated_by == v) descent->values[u].updated = p;
+      }
+    if (kind == REMAT_STORE) descent->values[v].stored = p;
+    touch(descent, v, p, kind != REMAT_STORE);
+  }
+}
+
+static double copy_time(const RematTier *far, double rate, int64_t bytes) {
+  return far->latency + (double)bytes / rate;
+}
+
+// Positions above the budget in [from, to).
+static int count_over(const Descent *descent, int from, int to) {
+  return from < to ? descent->over[to] - descent->over[from] : 0;
+}
+
+// Bytes over the budget that the absence saves, over all positions, per time that it copies; 0 when it cannot be.
+static double score_absence(const Descent *descent, int v, int64_t excess) {
+  const RematNode *node = &descent->search->problem->nodes[v];
+  const RematTier *far = descent->search->problem->far;
+  const Absence *value = &descent->values[v];
+  bool is_near_home = node->home && !descent->plan->far_home[v];
+  int n = descent->plan->n, saved = 0;
+  double time = 0;
+  if (node->bytes == 0 || value->next == NOT_ABSENT) return 0;
+  if (is_near_home) {
+    if (value->first == NONE) saved = descent->over[n];   // nobody reads it
+    else saved = count_over(descent, 0, value->first) + count_over(descent, value->last + 1, n);
+    bool is_between = value->previous != NONE && value->next != NONE;
+    if (is_between) saved += count_over(descent, value->previous + 1, value->next);
+    if (value->first != NONE) time = (1 + is_between) * copy_time(far, far->in_rate, node->bytes);
+    if (value->updated != NONE) time += copy_time(far, far->out_rate, node->bytes);
+  } else {
+    if ((!node->home && !node->movable) || value->made == NONE || value->next < 0) return 0;
+    if (remat_item_kind(descent->search->problem, descent->plan->items[value->next]) != REMAT_EXECUTE) return 0;
+    if (value->stored > descent->peak) return 0;
+    if (node->home && value->updated > descent->peak && value->updated < value->next) return 0;
+    saved = count_over(descent, value->previous + 1, value->next);
+    time = copy_time(far, far->in_rate, node->bytes);
+    if (!node->home && value->stored == NONE) time += copy_time(far, far->out_rate, node->bytes);
+  }
+  double bytes = (double)(node->bytes < excess ? node->bytes : excess);
+  double random = descent->noise > 0 ? exp(descent->noise * (2 * remat_random_unit(&descent->search->random) - 1)) : 1;
+  return bytes * saved * random / (time + 1e-30);
+}
+
+static void insert(Descent *descent, int position, RematItemKind kind, int v) {
+  if (descent->n_insertions == descent->capacity) {
+    descent->capacity = 2 * descent->capacity + 64;
+    descent->insertions = reallocate_array(descent->insertions, (size_t)descent->capacity, sizeof(Insertion));
+  }
+  descent->insertions[descent->n_insertions++] = (Insertion){position, remat_item(descent->search->problem, kind, v)};
+}
+
+static bool far_has_room(Descent *descent, int from, int to, int64_t bytes) {
+  for (int p = from; p <= to && p < descent->plan->n; p++)
+    if (descent->far[p] + bytes > descent->search->problem->far->budget) return false;
+  for (int p = from; p <= to && p < descent->plan->n; p++) descent->far[p] += bytes;
+  return true;
+}
+
+// False when the far tier has no room.
+static bool make_absent(Descent *descent, int v) {
+  const RematNode *node = &descent->search->problem->nodes[v];
+  Absence *value = &descent->values[v];
+  if (node->home && !descent->plan->far_home[v]) {
+    if (!far_has_room(descent, 0, descent->plan->n, node->bytes)) return false;
+    descent->plan->far_home[v] = true;
+    if (value->first != NONE) insert(descent, value->first, REMAT_FETCH, v);
+    if (value->previous != NONE && value->next >= 0) insert(descent, value->next, REMAT_FETCH, v);
+    if (value->updated != NONE) insert(descent, value->updated + 1, REMAT_STORE, v);
+    return true;
+  }
+  int from = value->stored != NONE ? descent->search->at[value->stored].far_last + 1 : value->made;
+  if (!node->home && !far_has_room(descent, from, value->next, node->bytes)) return false;
+  if (!node->home && value->stored == NONE) insert(descent, value->made + 1, REMAT_STORE, v);
+  insert(descent, value->next, REMAT_FETCH, v);
+  return true;
+}
+
+static int compare_insertions(const void *left, const void *right) {
+  const Insertion *a = left, *b = right;
+  if (a->position != b->position) return a->position - b->position;
+  return a->item - b->item;
+}
+
+// All insertions in one pass.
+static void apply_insertions(Descent *descent) {
+  TierPlan *plan = descent->plan;
+  int n = plan->n + descent->n_insertions, next = descent->n_insertions - 1;
+  qsort(descent->insertions, (size_t)descent->n_insertions, sizeof(Insertion), compare_insertions);
+  if (plan->capacity < n) {
+    plan->capacity = 2 * n;
+    plan->items = reallocate_array(plan->items, (size_t)plan->capacity, sizeof(int));
+  }
+  for (int from = plan->n, to = n - 1; next >= 0; to--) {
+    if (descent->insertions[next].position >= from) plan->items[to] = descent->insertions[next--].item;
+    else plan->items[to] = plan->items[--from];
+  }
+  plan->n = n;
+  descent->n_insertions = 0;
+}
+
+static void measure(Descent *descent) {
+  TierSearch *search = descent->search;
+  const TierPlan *plan = descent->plan;
+  const RematProblem *problem = search->problem;
+  size_t n = (size_t)plan->n + 1;
+  descent->over = reallocate_array(descent->over, n, sizeof(int));
+  descent->far = reallocate_array(descent->far, n + 1, sizeof(int64_t));
+  memset(descent->far, 0, (n + 1) * sizeof(int64_t));
+  descent->over[0] = 0;
+  for (int v = 0; v < search->n; v++)
+    if (plan->far_home[v]) descent->far[0] += problem->nodes[v].bytes;
+  int64_t most = search->budget;
+  for (int p = 0; p < plan->n; p++) {
+    int v = remat_item_node(problem, plan->items[p]);
+    if (remat_item_kind(problem, plan->items[p]) == REMAT_STORE && !problem->nodes[v].home) {
+      descent->far[p] += problem->nodes[v].bytes;
+      descent->far[search->at[p].far_last + 1] -= problem->nodes[v].bytes;
+    }
+    int64_t live = search->at[p].live;
+    descent->over[p + 1] = descent->over[p] + (live > search->budget);
+    if (live > most) most = live, descent->peak = p;
+  }
+  for (int p = 1; p < plan->n; p++) descent->far[p] += descent->far[p - 1];
+}
+
+// Makes values absent at the peak until it is within the budget, best score first. False when that cannot be.
+static bool lower_peak(Descent *descent) {
+  TierSearch *search = descent->search;
+  int64_t excess = search->at[descent->peak].live - search->budget;
+  bool any = false;
+  for (int v = 0; v < search->n; v++) descent->values[v].score = score_absence(descent, v, excess);
+  while (excess > 0) {
+    int best = NONE;
+    for (int v = 0; v < search->n; v++)
+      if (descent->values[v].score > 0 && (best < 0 || descent->values[v].score > descent->values[best].score))
+        best = v;
+    if (best < 0) break;
+    descent->values[best].score = 0;
+    if (!make_absent(descent, best)) continue;
+    excess -= search->problem->nodes[best].bytes;
+    any = true;
+  }
+  apply_insertions(descent);
+  return any;
+}
+
+void tier_descend(TierSearch *search, TierPlan *plan, double noise) {
+  Descent descent = {.search = search, .plan = plan, .noise = noise};
+  descent.values = allocate_array((size_t)search->n, sizeof *descent.values);
+  while (!tier_is_over(search)) {
+    TierCost cost = tier_evaluate(search, plan);
+    if (!cost.legal || cost.overflow <= 0) break;
+    descent.peak = -1;
+    measure(&descent);
+    if (descent.peak < 0) break;
+    list_touches(&descent);
+    if (!lower_peak(&descent)) break;
+  }
+  free(descent.values);
+  free(descent.over);
+  free(descent.far);
+  free(descent.insertions);
+  tier_place_fetches(search, plan);
+}
+
+// ---- when to fetch ----
+
+typedef struct Fetch {
+  int node;
+  int use;        // first item, fetches aside, that reads it
+  int earliest;   // behind what touched the value before
+  int at;         // where it is placed: before this item
+} Fetch;
+
+typedef struct Placing {
+  int *items, *touched;   // Owned; items but fetches; per node: behind its last touch so far
+  double *time;           // Owned; that computing takes before the item
+  int64_t *live;          // Owned; when fetches are as late as can be
+  Fetch *fetches;         // Owned; by use
+  int *waiting;           // Owned; per node, number of the fetch that has not been read yet, -1
+  int n, n_fetches;
+} Placing;
+
+static void read_value(Placing *placing, int v, int p) {
+  int number = placing->waiting[v];
+  if (number >= 0) placing->fetches[number].use = p;
+  placing->waiting[v] = -1;
+  placing->touched[v] = p + 1;
+}
+
+static void take_apart(TierSearch *search, const TierPlan *plan, Placing *placing) {
+  const RematProblem *problem = search->problem;
+  double time = 0;
+  for (int v = 0; v < search->n; v++) placing->waiting[v] = -1;
+  for (int p = 0; p < plan->n; p++) {
+    int v = remat_item_node(problem, plan->items[p]);
+    RematItemKind kind = remat_item_kind(problem, plan->items[p]);
+    if (kind == REMAT_FETCH) {
+      placing->waiting[v] = placing->n_fetches;
+      placing->fetches[placing->n_fetches++] = (Fetch){v, 0, placing->touched[v], 0};
+      continue;
+    }
+    int q = placing->n++;
+    placing->items[q] = plan->items[p];
+    placing->time[q] = time;
+    if (kind == REMAT_EXECUTE) {
+      time += problem->nodes[v].cost;
+      for (int i = 0; i < problem->nodes[v].n_inputs; i++) read_value(placing, problem->nodes[v].inputs[i], q);
+    } else {
+      time += problem->far->drag * (double)problem->nodes[v].bytes;
+    }
+    placing->touched[v] = q + 1;
+  }
+}
+
+static int compare_uses(const void *left, const void *right) {
+  const Fetch *a = left, *b = right;
+  if (a->use != b->use) return a->use - b->use;
+  return a->node - b->node;
+}
+
+// The plan with each fetch before the item that it is at.
+static void put_together(TierSearch *search, TierPlan *plan, const Placing *placing) {
+  // Counting sort by place, stable, so that what is read first is fetched first.
+  int *count = allocate_array((size_t)placing->n + 1, sizeof *count);
+  int *order = allocate_array((size_t)placing->n_fetches, sizeof *order);
+  for (int i = 0; i < placing->n_fetches; i++) count[placing->fetches[i].at]++;
+  for (int q = 0, sum = 0; q <= placing->n; q++) {
+    int here = count[q];
+    count[q] = sum;
+    sum += here;
+  }
+  for (int i = 0; i < placing->n_fetches; i++) order[count[placing->fetches[i].at]++] = i;
+  plan->n = 0;
+  for (int q = 0, next = 0; q < placing->n; q++) {
+    for (; next < placing->n_fetches && placing->fetches[order[next]].at == q; next++)
+      plan->items[plan->n++] = remat_item(search->problem, REMAT_FETCH, placing->fetches[order[next]].node);
+    plan->items[plan->n++] = placing->items[q];
+  }
+  free(count);
+  free(order);
+}
+
+// From the last to the first: each begins so that it ends when its value is read or when the next fetch begins.
+static void place_backwards(TierSearch *search, Placing *placing) {
+  const RematTier *far = search->problem->far;
+  double latest = INFINITY;
+  for (int i = placing->n_fetches - 1; i >= 0; i--) {
+    Fetch *fetch = &placing->fetches[i];
+    int64_t bytes = search->problem->nodes[fetch->node].bytes;
+    double begin = fmin(placing->time[fetch->use], latest) - copy_time(far, far->in_rate, bytes);
+    int q = fetch->use;
+    for (; q > fetch->earliest && placing->time[q] > begin && placing->live[q - 1] + bytes <= search->budget; q--)
+      placing->live[q - 1] += bytes;
+    fetch->at = q;
+    latest = fmax(begin, placing->time[q]);
+  }
+}
+
+void tier_place_fetches(TierSearch *search, TierPlan *plan) {
+  size_t n = (size_t)plan->n + 1, nodes = (size_t)search->n;
+  Placing placing = {.items = allocate_array(n, sizeof(int)),
+                     .time = allocate_array(n, sizeof(double)),
+                     .live = allocate_array(n, sizeof(int64_t)),
+                     .fetches = allocate_array(n, sizeof(Fetch)),
+                     .waiting = allocate_array(nodes, sizeof(int)),
+                     .touched = allocate_array(nodes, sizeof(int))};
+  take_apart(search, plan, &placing);
+  qsort(placing.fetches, (size_t)placing.n_fetches, sizeof(Fetch), compare_uses);
+  for (int i = 0; i < placing.n_fetches; i++) placing.fetches[i].at = placing.fetches[i].use;
+  put_together(search, plan, &placing);
+  TierCost cost = tier_evaluate(search, plan);
+  if (cost.legal && placing.n_fetches > 0) {
+    for (int p = 0, q = 0; p < plan->n; p++)
+      if (remat_item_kind(search->problem, plan->items[p]) != REMAT_FETCH) placing.live[q++] = search->at[p].live;
+    place_backwards(search, &placing);
+    put_together(search, plan, &placing);
+  }
+  free(placing.items);
+  free(placing.time);
+  free(placing.live);
+  free(placing.fetches);
+  free(placing.waiting);
+  free(placing.touched);
+}

@@ -1,0 +1,386 @@
+// tiers_search.c: the shortest schedule within a near and a far budget. Schedules of one tier for this and larger
+// budgets are brought within the budget by moving values; the best is improved by trying each recomputation as a move
+// and each move as a recomputation, by ruin and recreate (Schrimpf et al. 2000), and by annealing. Counted in items
+// looked at, not in seconds.
+#include "support/alloc.h"
+#include "tiers.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "search.h"
+
+static double seconds_of(const TierSearch *search) {
+  const RematOptions *options = search->options;
+  struct timespec now;
+  clock_gettime(options && options->time_limit > 0 && !options->processor_time ? CLOCK_MONOTONIC
+                                                                               : CLOCK_PROCESS_CPUTIME_ID,
+                &now);
+  return (double)(now.tv_sec - search->start.tv_sec) + 1e-9 * (double)(now.tv_nsec - search->start.tv_nsec);
+}
+
+bool tier_is_over(TierSearch *search) {
+  if (search->has_best && search->best_makespan <= search->good_makespan) return true;
+  if (search->work >= search->max_work || seconds_of(search) > search->time_limit) return true;
+  return search->options && search->options->interrupt && *search->options->interrupt;
+}
+
+void tier_note(TierSearch *search, const TierPlan *plan, const TierCost *cost) {
+  if (!cost->legal || cost->overflow > 0) return;
+  if (search->has_best && cost->makespan >= search->best_makespan) return;
+  tier_plan_copy(search, &search->best, plan);
+  search->best_makespan = cost->makespan;
+  search->has_best = true;
+}
+
+// What is searched for: a makespan, and among equal ones less copying.
+static double value_of(const TierSearch *search, const TierCost *cost) {
+  if (!cost->legal) return INFINITY;
+  return cost->makespan + 1e-6 * cost->copies + search->price * cost->overflow;
+}
+
+// ---- one change at a time ----
+
+typedef enum Change { CHANGE_TO_FETCH, CHANGE_TO_EXECUTION, CHANGE_REMOVE, CHANGES } Change;
+
+static bool is_repeated(const TierPlan *plan, int p) {
+  for (int q = 0; q < p; q++)
+    if (plan->items[q] == plan->items[p]) return true;
+  return false;
+}
+
+static bool apply_change(TierSearch *search, TierPlan *plan, int p, Change change) {
+  const RematProblem *problem = search->problem;
+  int v = remat_item_node(problem, plan->items[p]);
+  RematItemKind kind = remat_item_kind(problem, plan->items[p]);
+  const RematNode *node = &problem->nodes[v];
+  if (kind == REMAT_STORE) return false;
+  if (kind == REMAT_EXECUTE && (!node->recomputable || !is_repeated(plan, p))) return false;
+  if (change == CHANGE_TO_FETCH) {
+    if (kind != REMAT_EXECUTE || !node->movable) return false;
+    plan->items[p] = remat_item(problem, REMAT_FETCH, v);
+    bool stored = false;
+    int made = -1;
+    for (int q = 0; q < plan->n; q++) {
+      stored = stored || plan->items[q] == remat_item(problem, REMAT_STORE, v);
+      if (made < 0 && plan->items[q] == v) made = q;
+    }
+    if (!stored) tier_plan_insert(plan, made + 1, remat_item(problem, REMAT_STORE, v));
+  } else if (change == CHANGE_TO_EXECUTION) {
+    if (kind != REMAT_FETCH || !node->recomputable) return false;
+    int item = remat_item(problem, REMAT_EXECUTE, v);
+    tier_plan_remove(plan, p);
+    for (bool is_read = false; p < plan->n && !is_read; p++) {
+      int reader = remat_item_node(problem, plan->items[p]);
+      if (remat_item_kind(problem, plan->items[p]) != REMAT_EXECUTE) continue;
+      for (int i = 0; i < problem->nodes[reader].n_inputs; i++) is_read |= problem->nodes[reader].inputs[i] == v;
+    }
+    tier_plan_insert(plan, p - 1, item);
+  } else {
+    tier_plan_remove(plan, p);
+  }
+  tier_prune(search, plan);
+  tier_place_fetches(search, plan);
+  return true;
+}
+
+// Tries each change everywhere, and takes what is better at once.
+static void try_changes(TierSearch *search, TierPlan *plan, TierCost *cost) {
+  TierPlan trial = {0};
+  bool any = true;
+  for (int round = 0; round < 3 && any; round++) {
+    any = false;
+    for (Change change = CHANGE_TO_FETCH; change < CHANGES; change++)
+      for (int p = plan->n - 1; p >= 0 && !tier_is_over(search); p--) {
+        if (p >= plan->n) continue;
+        tier_plan_copy(search, &trial, plan);
+        if (!apply_change(search, &trial, p, change)) continue;
+        TierCost changed = tier_evaluate(search, &trial);
+        if (value_of(search, &changed) >= value_of(search, cost) - 1e-12 * cost->makespan) continue;
+        tier_plan_copy(search, plan, &trial);
+        *cost = changed;
+        tier_note(search, plan, cost);
+        any = true;
+      }
+  }
+  tier_plan_free(&trial);
+}
+
+// ---- seeds ----
+
+// The problem with one tier: homes are near.
+static RematProblem near_problem(const TierSearch *search, RematNode **nodes) {
+  RematProblem problem = *search->problem;
+  problem.far = NULL;
+  problem.fixed_bytes += search->homes;
+  *nodes = allocate_array((size_t)search->n, sizeof **nodes);
+  if (search->n) memcpy(*nodes, search->problem->nodes, (size_t)search->n * sizeof **nodes);
+  for (int v = 0; v < search->n; v++)
+    if ((*nodes)[v].home) (*nodes)[v] = (RematNode){.name = (*nodes)[v].name};
+  problem.nodes = *nodes;
+  return problem;
+}
+
+// The best few plans that seeds gave.
+enum { KEPT = 4 };
+typedef struct Kept {
+  TierPlan plans[KEPT];   // Owned; best first
+  double values[KEPT];
+  int n;
+} Kept;
+
+static void keep_plan(TierSearch *search, Kept *kept, const TierPlan *plan, double value) {
+  int at = kept->n;
+  while (at > 0 && kept->values[at - 1] > value) at--;
+  if (at == KEPT || (at > 0 && kept->values[at - 1] == value)) return;
+  if (kept->n < KEPT) kept->n++;
+  TierPlan last = kept->plans[kept->n - 1];
+  for (int i = kept->n - 1; i > at; i--) kept->plans[i] = kept->plans[i - 1], kept->values[i] = kept->values[i - 1];
+  kept->plans[at] = last;
+  tier_plan_copy(search, &kept->plans[at], plan);
+  kept->values[at] = value;
+}
+
+// Nothing fits yet: the schedule of the smallest peak is the answer until something does.
+static void note_lowest(TierSearch *search, const TierPlan *plan) {
+  if (search->has_best || !tier_evaluate(search, plan).legal) return;
+  RematSchedule schedule = tier_schedule(search, plan);
+  bool is_lowest = !search->lowest.exec || schedule.peak < search->lowest.peak;
+  if (is_lowest) {
+    remat_schedule_free(&search->lowest);
+    search->lowest = schedule;
+  } else {
+    remat_schedule_free(&schedule);
+  }
+}
+
+static void take_seed(TierSearch *search, Kept *kept, const int *items, int n) {
+  TierPlan plan = tier_plan_create(search, items, n);
+  TierCost cost = tier_evaluate(search, &plan);
+  tier_note(search, &plan, &cost);
+  note_lowest(search, &plan);
+  if (cost.overflow > 0) {
+    tier_descend(search, &plan, 0);
+    cost = tier_evaluate(search, &plan);
+    tier_note(search, &plan, &cost);
+    note_lowest(search, &plan);
+  }
+  keep_plan(search, kept, &plan, value_of(search, &cost));
+  tier_plan_free(&plan);
+}
+
+// The best of one tier; the result is never worse.
+static void note_near(TierSearch *search, const RematResult *result) {
+  if (!result->feasible) return;
+  TierPlan plan = tier_plan_create(search, result->schedule.exec, result->schedule.n);
+  search->near = remat_schedule_measure(search->problem, plan.items, plan.n);
+  tier_plan_free(&plan);
+}
+
+// Schedules of one tier: at the budget, so that the result is never worse than without a far tier, then at larger ones.
+static void make_seeds(TierSearch *search, Kept *kept) {
+  static const double levels[] = {0, 1, 0.5, 0.25, 0.12, 0.75, 0.05};
+  enum { LEVELS = sizeof levels / sizeof *levels };
+  RematNode *nodes;
+  RematProblem problem = near_problem(search, &nodes);
+  RematSchedule plain = remat_baseline(&problem);
+  take_seed(search, kept, plain.exec, plain.n);
+  int64_t low = search->budget;
+  double limit = search->time_limit;
+  int64_t moves = search->options ? search->options->max_moves : 0;
+  if (moves <= 0 || moves > 1000000) moves = 1000000;
+  for (int i = 0; i < LEVELS && !tier_is_over(search) && seconds_of(search) < 0.5 * limit; i++) {
+    if (levels[i] == 1) continue;
+    int64_t budget = low + (int64_t)(levels[i] * (double)(plain.peak - low));
+    if (i > 0 && plain.peak <= low) break;
+    RematOptions options = {.seed = search->options ? search->options->seed : 0,
+                            .max_moves = (i == 0 ? 3 * moves : moves / 2) / 10 + 1,
+                            .time_limit = (i == 0 ? 0.25 : 0.06) * limit,
+                            .processor_time = true,
+                            .bound_seconds = 0.01,
+                            .interrupt = search->options ? search->options->interrupt : NULL};
+    RematResult result;
+    remat_solve(&problem, budget, &options, &result);
+    search->work += (double)search->n * 1000;
+    take_seed(search, kept, result.schedule.exec, result.schedule.n);
+    if (i == 0) note_near(search, &result);
+    if (i == 0 && !result.feasible) low = result.schedule.peak;
+    remat_result_free(&result);
+  }
+  remat_schedule_free(&plain);
+  free(nodes);
+}
+
+// ---- ruin and recreate, annealing ----
+
+static void ruin(TierSearch *search, TierPlan *plan) {
+  const RematProblem *problem = search->problem;
+  int width = 2 + remat_random_below(&search->random, plan->n / (1 + remat_random_below(&search->random, 8)) + 1);
+  int begin = remat_random_below(&search->random, plan->n), end = begin + width;
+  double share = 0.2 + 0.8 * remat_random_unit(&search->random);
+  bool homes = remat_random(&search->random) % 4 == 0;
+  for (int p = (end < plan->n ? end : plan->n) - 1; p >= begin; p--) {
+    if (p >= plan->n || remat_random_unit(&search->random) > share) continue;
+    int v = remat_item_node(problem, plan->items[p]);
+    RematItemKind kind = remat_item_kind(problem, plan->items[p]);
+    if (kind == REMAT_FETCH && problem->nodes[v].home) {
+      if (!homes) continue;
+      plan->far_home[v] = false;
+      int n = 0;
+      for (int q = 0; q < plan->n; q++) {
+        bool of_home = plan->items[q] >= search->n && remat_item_node(problem, plan->items[q]) == v;
+        if (!of_home) plan->items[n++] = plan->items[q];
+      }
+      plan->n = n;
+    } else if (kind == REMAT_FETCH ||
+               (kind == REMAT_EXECUTE && problem->nodes[v].recomputable && is_repeated(plan, p))) {
+      tier_plan_remove(plan, p);
+    }
+  }
+  tier_prune(search, plan);
+}
+
+static void kick(TierSearch *search, TierPlan *current, TierCost *cost, TierPlan *trial) {
+  tier_plan_copy(search, trial, current);
+  ruin(search, trial);
+  tier_descend(search, trial, 0.7);
+  TierCost changed = tier_evaluate(search, trial);
+  tier_note(search, trial, &changed);
+  if (value_of(search, &changed) > value_of(search, cost)) return;
+  tier_plan_copy(search, current, trial);
+  *cost = changed;
+}
+
+static void anneal(TierSearch *search, TierPlan *current, TierCost *cost, TierPlan *trial, int moves, double heat) {
+  for (int i = 0; i < moves && !tier_is_over(search); i++) {
+    double left = 1 - (double)i / moves, temperature = heat * left * left;
+    tier_plan_copy(search, trial, current);
+    tier_move(search, trial);
+    TierCost changed = tier_evaluate(search, trial);
+    if (!changed.legal) continue;
+    double worse = value_of(search, &changed) - value_of(search, cost);
+    if (worse > 0 && worse > -temperature * log(remat_random_unit(&search->random) + 1e-300)) continue;
+    tier_note(search, trial, &changed);
+    TierPlan swap = *current;
+    *current = *trial;
+    *trial = swap;
+    *cost = changed;
+  }
+  search->price *= cost->overflow > 0 ? 1.6 : 0.8;
+}
+
+static void improve(TierSearch *search, Kept *kept) {
+  enum { SMALL = 100 };
+  TierPlan current = {0}, trial = {0};
+  double step = search->base_cost / (search->n_executed > 0 ? search->n_executed : 1);
+  for (int i = 0; i < kept->n && !tier_is_over(search); i++) {
+    TierCost cost = tier_evaluate(search, &kept->plans[i]);
+    try_changes(search, &kept->plans[i], &cost);
+  }
+  for (int round = 0; !tier_is_over(search); round++) {
+    // Mostly from the best; from a seed now and then.
+    bool from_best = search->has_best && round % 4 != 3;
+    const TierPlan *from = from_best ? &search->best : &kept->plans[remat_random_below(&search->random, kept->n)];
+    tier_plan_copy(search, &current, from);
+    TierCost cost = tier_evaluate(search, &current);
+    if (search->n_executed > SMALL || round % 3 == 1)
+      for (int i = 0; i < 20 && !tier_is_over(search); i++) kick(search, &current, &cost, &trial);
+    if (search->n_executed <= SMALL || round % 2 == 1) {
+      double heat = step * exp2(-4 * remat_random_unit(&search->random));
+      int length = 1000 << remat_random_below(&search->random, 4);
+      anneal(search, &current, &cost, &trial, length, round % 2 ? heat : 2 * heat);
+    }
+    try_changes(search, &current, &cost);
+  }
+  tier_plan_free(&current);
+  tier_plan_free(&trial);
+}
+
+// ---- all of it ----
+
+static void list_neighbours(const RematProblem *problem, bool by_before, int **start, int **list) {
+  *start = allocate_array((size_t)problem->n_nodes + 2, sizeof(int));
+  *list = allocate_array((size_t)problem->n_anti, sizeof(int));
+  for (int i = 0; i < problem->n_anti; i++)
+    (*start)[(by_before ? problem->anti[i].before : problem->anti[i].after) + 2]++;
+  for (int v = 0; v < problem->n_nodes; v++) (*start)[v + 2] += (*start)[v + 1];
+  for (int i = 0; i < problem->n_anti; i++) {
+    RematAnti anti = problem->anti[i];
+    (*list)[(*start)[(by_before ? anti.before : anti.after) + 1]++] = by_before ? anti.after : anti.before;
+  }
+}
+
+static double default_work(int n) {
+  double size = n < 1000 ? 1 : (double)n / 1000;
+  return 4e7 * fmin(size, 8);
+}
+
+static void search_create(TierSearch *search, const RematProblem *problem, int64_t budget,
+                          const RematOptions *options) {
+  *search = (TierSearch){.problem = problem, .options = options, .n = problem->n_nodes, .budget = budget};
+  search->time_limit = options && options->time_limit > 0 ? options->time_limit : 10;
+  search->random = options ? options->seed : 0;
+  int64_t moves = options ? options->max_moves : 0;
+  search->max_work = moves == INT64_MAX ? INFINITY : moves > 0 ? 40.0 * (double)moves : default_work(search->n);
+  double bytes = 0;
+  for (int v = 0; v < search->n; v++) {
+    search->base_cost += problem->nodes[v].cost;
+    bytes += (double)problem->nodes[v].bytes;
+    if (problem->nodes[v].home) search->homes += problem->nodes[v].bytes;
+    else search->n_executed++;
+  }
+  search->price = search->base_cost / (bytes > 0 ? bytes : 1);
+  list_neighbours(problem, true, &search->after_start, &search->afters);
+  list_neighbours(problem, false, &search->before_start, &search->befores);
+  search->nodes = allocate_array((size_t)search->n, sizeof *search->nodes);
+  clock_gettime(options && options->time_limit > 0 && !options->processor_time ? CLOCK_MONOTONIC
+                                                                               : CLOCK_PROCESS_CPUTIME_ID,
+                &search->start);
+}
+
+static void search_free(TierSearch *search) {
+  free(search->after_start);
+  free(search->afters);
+  free(search->before_start);
+  free(search->befores);
+  free(search->nodes);
+  free(search->at);
+  free(search->stores);
+  tier_plan_free(&search->best);
+  remat_schedule_free(&search->lowest);
+  remat_schedule_free(&search->near);
+}
+
+void tier_solve(const RematProblem *problem, int64_t budget, const RematOptions *options, double enough,
+                RematResult *result) {
+  TierSearch search;
+  Kept kept = {0};
+  search_create(&search, problem, budget, options);
+  *result = (RematResult){.base_cost = search.base_cost};
+  result->lower_bound = remat_lower_bound(problem, budget, options ? options->bound_seconds : 0);
+  search.good_makespan = fmax(result->lower_bound * (1 + 1e-7), enough);
+  if (options && options->n_starts > 0)
+    for (int i = 0; i < options->n_starts; i++)
+      take_seed(&search, &kept, options->starts[i].exec, options->starts[i].n);
+  else make_seeds(&search, &kept);
+  if (search.n > 0 && (!options || options->max_moves >= 0)) improve(&search, &kept);
+  result->feasible = search.has_best;
+  if (search.has_best) {
+    result->schedule = tier_schedule(&search, &search.best);
+    // Where copies cost compute time the schedule may differ a little from the plan.
+    if (search.near.exec && search.near.makespan < result->schedule.makespan) {
+      remat_schedule_free(&result->schedule);
+      result->schedule = search.near;
+      search.near = (RematSchedule){0};
+    }
+  } else {
+    result->schedule = search.lowest;
+    search.lowest = (RematSchedule){0};
+  }
+  result->min_budget_found = result->schedule.peak;
+  result->moves = (int64_t)fmin(search.work / 40, 1e18);
+  result->seconds = seconds_of(&search);
+  for (int i = 0; i < KEPT; i++) tier_plan_free(&kept.plans[i]);
+  search_free(&search);
+}
