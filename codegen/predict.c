@@ -51,25 +51,27 @@ static NnLane lane_of(MlirOperation op) {
 StepPrediction codegen_predict(const CodegenTarget *target, MlirOperation func, int64_t ranks) {
   StepPrediction p = {0};
   NnStepList steps = nn_flatten(func);
-  double *over = allocate_array((size_t)steps.n + 1, sizeof *over), free_at[NN_LANES] = {0};   // by number in the plan
-  for (int i = 0, n = 0; i < steps.n; i++) {
+  LaneStep *lanes = allocate_array((size_t)steps.n + 1, sizeof *lanes);   // by number in the plan
+  double *seconds = allocate_array((size_t)steps.n + 1, sizeof *seconds);
+  int n = 0;
+  for (int i = 0; i < steps.n; i++) {
     const NnStep *s = &steps.items[i];
     if (s->role != NN_STEP_RUN && s->role != NN_STEP_TAP) continue;
-    NnLane lane = lane_of(s->op);
-    double start = free_at[lane], sent, seconds = s->role == NN_STEP_RUN ? target_seconds(target, s->op) : 0;
-    seconds += machine_exchange_seconds(&target->machine, s->op, ranks, &sent);
+    double sent;
     int64_t waits[NN_LANES];
     int n_waits = nn_attr_i64s(s->op, ATTR_waits, waits, NN_LANES);
-    for (int k = 0; k < n_waits; k++)
-      if (over[waits[k]] > start) start = over[waits[k]];
-    over[n] = free_at[lane] = start + seconds;
-    if (over[n] > p.seconds) p.seconds = over[n];
-    if (lane == NN_LANE_COMPUTE) p.computing += seconds;
-    if (lane == NN_LANE_COMM) p.exchanging += seconds;
+    lanes[n] = (LaneStep){.lane = lane_of(s->op), .waits = lane_clock_none};
+    for (int k = 0; k < n_waits; k++) lanes[n].waits.at[lanes[waits[k]].lane] = (int)waits[k];
+    seconds[n] = s->role == NN_STEP_RUN ? target_seconds(target, s->op) : 0;
+    seconds[n] += machine_exchange_seconds(&target->machine, s->op, ranks, &sent);
+    if (lanes[n].lane == NN_LANE_COMPUTE) p.computing += seconds[n];
+    if (lanes[n].lane == NN_LANE_COMM) p.exchanging += seconds[n];
     p.bytes_sent += sent;
     n++;
   }
-  free(over);
+  p.seconds = lanes_makespan(n, lanes, seconds, NULL);
+  free(lanes);
+  free(seconds);
   nn_steps_free(&steps);
   return p;
 }

@@ -513,9 +513,10 @@ static void add_function(Tables *w, MlirOperation func, int index, Text *out, Te
   text_add(entry,
            "  "
            "{.name=\"%s\",.n_args=%d,.args=A%d,.n_results=%d,.results=R%d,.n_steps=%d,.steps=S%d,.arena_bytes=%lld,."
-           "live_bytes=%lld,.flops=%.6g,.recompute_overhead=%.6g},\n",
+           "far_bytes=%lld,.live_bytes=%lld,.flops=%.6g,.recompute_overhead=%.6g},\n",
            name, n_args, index, n_results, index, w->n_steps, index, (long long)nn_attr_i64(func, ATTR_arena, 0),
-           (long long)nn_attr_i64(func, ATTR_live, 0), function_flops(&steps), nn_attr_f64(func, ATTR_overhead, 0));
+           (long long)nn_attr_i64(func, ATTR_far_arena, 0), (long long)nn_attr_i64(func, ATTR_live, 0),
+           function_flops(&steps), nn_attr_f64(func, ATTR_overhead, 0));
   free(name);
   offsets_free(&offsets);
   nn_steps_free(&steps);

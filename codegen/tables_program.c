@@ -118,8 +118,11 @@ void tables_add_program(const CodegenTarget *target, Text *out, MlirModule modul
   target->write_cpu(target, out);
   add_strings(out, "labels", get(top, mlirStringRefCreateFromCString(ATTR_labels)));
   target->write_device(target, module, out);
-  text_add(out, "  .arena_bytes=%lld,.persistent_bytes=%lld,.budget_bytes=%lld,.remat=",
+  text_add(out,
+           "  .arena_bytes=%lld,.persistent_bytes=%lld,.far_bytes=%lld,.far_persistent_bytes=%lld,.budget_bytes=%lld,"
+           ".remat=",
            (long long)nn_attr_i64(top, ATTR_arena, 0), (long long)nn_attr_i64(top, ATTR_persistent, 0),
+           (long long)nn_attr_i64(top, ATTR_far_arena, 0), (long long)nn_attr_i64(top, ATTR_far_persistent, 0),
            (long long)nn_attr_i64(top, ATTR_budget, 0));
   MlirOperation train = nn_module_function(module, "train");
   add_string(out,

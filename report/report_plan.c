@@ -44,6 +44,7 @@ static void add_piece(ReportPlan *plan, ReportPiece piece) {
 static void add_arguments(ReportPlan *plan, int *holder) {
   for (int a = 0; a < plan->p.n_args; a++) {
     const PlanBuffer *b = &plan->l.buffers[plan->l.instances[a].buffer];
+    if (b->far) continue;
     holder[plan->l.instances[a].buffer] = plan->n_pieces;
     add_piece(plan, (ReportPiece){.kind = kind_of_argument(plan, a),
                                   .lower = b->lower,
@@ -62,7 +63,7 @@ static void add_results(ReportPlan *plan, int *holder) {
     for (int r = 0; r < s->n_results; r++) {
       int buffer = l->instances[l->first_instance[i] + r].buffer;
       const PlanBuffer *b = &l->buffers[buffer];
-      if (b->persistent) continue;
+      if (b->persistent || b->far) continue;
       if (holder[buffer] >= 0) plan->pieces[holder[buffer]].upper = i;
       holder[buffer] = plan->n_pieces;
       add_piece(plan, (ReportPiece){.kind = kind_of_result(plan, i, l->first_instance[i] + r),

@@ -1,6 +1,7 @@
 // The arena: one mapping of the planned size, huge pages advised, every page touched before the first step, so that a
 // step never waits for the kernel and a machine with too little memory is noticed at the start.
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -22,7 +23,7 @@ static int64_t machine_memory_bytes(void) {
   return total < 0 ? -1 : total * 1024;
 }
 
-bool arena_create(Arena *a, int64_t bytes) {
+bool arena_create(Arena *a, int64_t bytes, int64_t far_bytes) {
   char need[32], have[32];
   memset(a, 0, sizeof *a);
   int64_t memory = nnc_program.device->open ? -1 : machine_memory_bytes();
@@ -43,6 +44,8 @@ bool arena_create(Arena *a, int64_t bytes) {
   }
   a->base = (char *)(((uintptr_t)a->mapping + (uintptr_t)page - 1) / (uintptr_t)page * (uintptr_t)page);
   a->bytes = bytes;
+  a->far_bytes = far_bytes;
+  if (far_bytes && !nnc_program.device->open) a->far = xcalloc(1, (size_t)far_bytes);
   if (nnc_program.device->open) return true;   // a mirror: pages come as they are used
 #ifdef MADV_HUGEPAGE
   if (page == HUGE_PAGE) madvise(a->base, (size_t)(bytes / HUGE_PAGE * HUGE_PAGE), MADV_HUGEPAGE);
@@ -54,6 +57,7 @@ bool arena_create(Arena *a, int64_t bytes) {
 
 void arena_destroy(Arena *a) {
   if (a->memory) nnc_program.device->close(a);
+  free(a->far);
   if (a->mapping) munmap(a->mapping, (size_t)a->mapped);
   memset(a, 0, sizeof *a);
 }

@@ -43,7 +43,7 @@ int cmd_import(int argc, char **argv) {
   WeightMap *map = NULL;
   CheckpointLock lock = {0};
   bool ok = output_path_check(path) && checkpoint_lock(path, &lock) && (!o.map || (map = weight_map_read(o.map))) &&
-            program_verify() && arena_create(&arena, nnc_program.persistent_bytes);
+            program_verify() && arena_create(&arena, nnc_program.persistent_bytes, nnc_program.far_persistent_bytes);
   ok = ok && weight_map_import(o.input, map, (uint64_t)o.seed, arena.base) && weights_save(path, arena.base);
   checkpoint_unlock(&lock);
   arena_destroy(&arena);

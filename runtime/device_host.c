@@ -79,7 +79,9 @@ static void release(void *prepared) {
 static bool prepare_step(HostFunction *h, const Arena *arena, const NncStep *s, Prepared *p, size_t *n,
                          Prepared **inner) {
   p->buffers = h->addresses + *n;
-  for (int j = 0; j < s->n_buffers; j++) h->addresses[(*n)++] = arena->base + s->buffers[j];
+  for (int j = 0; j < s->n_buffers; j++)
+    h->addresses[(*n)++] = is_far_address(s->buffers[j]) ? arena->far + (s->buffers[j] - FAR_ADDRESS)
+                                                         : arena->base + s->buffers[j];
   p->workspace = s->workspace < 0 ? NULL : arena->base + s->workspace;
   int max_threads = omp_get_max_threads();
   int64_t worth = s->grain > 0 ? s->extent / s->grain : s->extent;

@@ -98,10 +98,19 @@ static bool scan_begins(const NncScan *scan, const Loop *around) {
   return ok;
 }
 
-// One past the last byte a step touches; -1 if its tables do not say.
+// One past the last byte that a copy touches of an arena.
+static int64_t copy_end(const NncStep *s, bool far) {
+  int64_t end = 0;
+  for (int i = 0; i < 2; i++)
+    if (is_far_address(s->buffers[i]) == far)
+      end = larger(end, s->buffers[i] - (far ? FAR_ADDRESS : 0) + s->copy_bytes);
+  return end;
+}
+
+// One past the last byte a step touches of the arena; -1 if its tables do not say.
 static int64_t step_end(const NncStep *s) {
   switch (s->kind) {
-  case NNC_STEP_COPY: return larger(s->buffers[0], s->buffers[1]) + s->copy_bytes;
+  case NNC_STEP_COPY: return copy_end(s, false);
   case NNC_STEP_SCAN: return scan_end(s->scan, NULL);
   case NNC_STEP_TAP: return s->tap->offset + tensor_span(s->tap);
   default:   // kernels and the library's
@@ -123,6 +132,13 @@ int64_t function_used_bytes(const NncFunction *f) {
   return (end + NNC_ALIGN - 1) / NNC_ALIGN * NNC_ALIGN;   // a buffer occupies whole units of the alignment
 }
 
+int64_t function_far_used_bytes(const NncFunction *f) {
+  int64_t end = nnc_program.far_persistent_bytes;
+  for (int i = 0; i < f->n_steps; i++)
+    if (f->steps[i].kind == NNC_STEP_COPY) end = larger(end, copy_end(&f->steps[i], true));
+  return far_blocks(end);
+}
+
 static bool verify_tensor(const NncTensor *t, int64_t alignment, int64_t limit, const char *where) {
   int64_t split = 1;
   for (int i = 0; i < t->split_rank; i++) split *= t->split[i];
@@ -136,21 +152,29 @@ static bool verify_tensor(const NncTensor *t, int64_t alignment, int64_t limit, 
 }
 
 static bool verify_step(const NncFunction *f, const NncStep *s) {
-  bool ok = step_end(s) <= f->arena_bytes;
+  bool ok = step_end(s) <= f->arena_bytes && (s->kind != NNC_STEP_COPY || copy_end(s, true) <= f->far_bytes);
   if (ok && s->scan) ok = scan_begins(s->scan, NULL);
   // A buffer may be a slice of another: aligned to its elements only.
-  for (int i = 0; i < s->n_buffers; i++) ok &= s->buffers[i] >= 0 && s->buffers[i] <= f->arena_bytes;
+  for (int i = 0; i < s->n_buffers; i++) {
+    bool far = s->kind == NNC_STEP_COPY && is_far_address(s->buffers[i]);
+    ok &= s->buffers[i] >= 0 && (far || s->buffers[i] <= f->arena_bytes);
+  }
   if (!ok) report_error("damaged program: step %s of %s reaches beyond the arena", s->label, f->name);
   return ok;
 }
 
 bool program_verify(void) {
   bool ok = true;
-  for (int i = 0; i < nnc_program.n_persistent; i++)
-    ok &= verify_tensor(&nnc_program.persistent[i], NNC_ALIGN, nnc_program.persistent_bytes, "the persistent part");
+  for (int i = 0; i < nnc_program.n_persistent; i++) {
+    const NncTensor *t = &nnc_program.persistent[i];
+    bool far = is_far_address(t->offset);
+    ok &= verify_tensor(t, far ? FAR_BLOCK : NNC_ALIGN,
+                        far ? FAR_ADDRESS + nnc_program.far_persistent_bytes : nnc_program.persistent_bytes,
+                        "the persistent part");
+  }
   for (int k = 0; k < nnc_program.n_functions; k++) {
     const NncFunction *f = &nnc_program.functions[k];
-    ok &= f->arena_bytes <= nnc_program.arena_bytes;
+    ok &= f->arena_bytes <= nnc_program.arena_bytes && f->far_bytes <= nnc_program.far_bytes;
     for (int i = 0; i < f->n_args; i++) ok &= verify_tensor(&f->args[i], NNC_ALIGN, f->arena_bytes, f->name);
     for (int i = 0; i < f->n_results; i++) {   // a result may be a slice of a buffer, too
       const NncTensor *t = &f->results[i];

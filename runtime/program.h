@@ -1,6 +1,8 @@
 // The contract between the compiler and the runtime: the tables that codegen/ writes as C initialisers into every
 // executable and that runtime/ reads. One static NncProgram named nnc_program. All memory a program uses for tensors is
-// one arena of arena_bytes; every offset below is in bytes from its start and aligned to NNC_ALIGN.
+// one arena of arena_bytes, and perhaps a far arena of far_bytes in other memory. Every offset of a buffer or a tensor
+// below is an address (support/bytes.h): bytes from the start of the arena, in units of NNC_ALIGN, or FAR_ADDRESS and
+// bytes from the start of the far one, in whole blocks. Only COPY steps and persistent tensors have far addresses.
 #ifndef NNC_RUNTIME_PROGRAM_H
 #define NNC_RUNTIME_PROGRAM_H
 
@@ -177,7 +179,7 @@ typedef struct NncStep {   // what every step has stands first, so that the tabl
   const char *label;   // "kernel_12: bn+relu", "conv2d", for bench and errors
   const char *where;   // "model.nn:12:5, model.nn:13:9": what of the source it computes; NULL: not recorded
   int n_buffers;
-  const int64_t *buffers;   // arena offsets; COPY: source, destination
+  const int64_t *buffers;   // addresses; COPY: source, destination
   // bytes of each buffer, so that the runtime can check what is used against the plan; NULL: not recorded
   const int64_t *buffer_bytes;
   // the element type of each buffer, with NNC_WRITTEN where the step writes it, or NNC_NO_VALUES; NULL: not recorded
@@ -231,6 +233,7 @@ typedef struct NncFunction {
   int n_steps;
   const NncStep *steps;
   int64_t arena_bytes;   // peak of this function, persistent part included
+  int64_t far_bytes;     // the same of the far arena
   int64_t live_bytes;    // largest sum of live buffers: a lower bound on arena_bytes
   double flops;
   double recompute_overhead;   // predicted added time over no recomputation, 0.07 = 7 %
@@ -277,13 +280,14 @@ typedef struct NncCuda {
 } NncCuda;
 
 typedef struct NncProgram {
-  const char *model, *source, *compiler;   // name, .nn file name, nnc version
-  const char *source_id;                   // tells files of one name apart; NULL: not known
-  const char *target, *cpu;                // "host", LLVM CPU name
-  const char *isa;                         // the library instruction set that scratch sizes were asked for
-  int64_t arena_bytes, persistent_bytes;   // persistent values lie in [0, persistent_bytes)
-  int64_t budget_bytes;                    // 0: none asked
-  const char *remat;                       // policy used
+  const char *model, *source, *compiler;     // name, .nn file name, nnc version
+  const char *source_id;                     // tells files of one name apart; NULL: not known
+  const char *target, *cpu;                  // "host", LLVM CPU name
+  const char *isa;                           // the library instruction set that scratch sizes were asked for
+  int64_t arena_bytes, persistent_bytes;     // persistent values lie in [0, persistent_bytes)
+  int64_t far_bytes, far_persistent_bytes;   // the same of the far arena
+  int64_t budget_bytes;                      // 0: none asked
+  const char *remat;                         // policy used
   int n_persistent;
   const NncTensor *persistent;
   int n_functions;

@@ -68,10 +68,13 @@ typedef struct Arena {
   char *base;
   int64_t bytes;   // planned
   int64_t mapped;
-  void *mapping;   // Owned: munmap
-  void *memory;    // Owned by the device: its own memory; NULL: steps work on the mapping itself
+  void *mapping;       // Owned: munmap
+  void *memory;        // Owned by the device: its own memory; NULL: steps work on the mapping itself
+  int64_t far_bytes;   // planned
+  char *far;           // Owned; the far arena on the host
 } Arena;
-bool arena_create(Arena *a, int64_t bytes);   // zeroed; on the host every page touched
+// zeroed; on the host every page touched
+bool arena_create(Arena *a, int64_t bytes, int64_t far_bytes);
 void arena_destroy(Arena *a);
 bool arena_push(const Arena *a, int64_t offset, int64_t bytes);   // mirror to device; nothing to do on the host
 bool arena_pull(const Arena *a, int64_t offset, int64_t bytes);   // device to mirror
@@ -143,6 +146,7 @@ const char *lane_name(NncLane lane);            // "compute"
 // The bytes that the steps, arguments and results of f touch: the largest offset + size, in whole units of NNC_ALIGN.
 // -1 if sizes are not recorded.
 int64_t function_used_bytes(const NncFunction *f);
+int64_t function_far_used_bytes(const NncFunction *f);   // the same of the far arena, in whole blocks
 // Every buffer lies inside its function's arena, and what is used is what was planned.
 bool program_verify(void);
 

@@ -13,9 +13,10 @@ static bool make_executor(const Arena *arena, const char *name, bool wanted, Exe
   return !f || *out;
 }
 
-static int64_t needed_bytes(const char *name, bool wanted) {
+static void need(const char *name, bool wanted, int64_t *bytes, int64_t *far) {
   const NncFunction *f = wanted ? program_function(name) : NULL;
-  return f ? f->arena_bytes : 0;
+  if (f && f->arena_bytes > *bytes) *bytes = f->arena_bytes;
+  if (f && f->far_bytes > *far) *far = f->far_bytes;
 }
 
 // A program of which each rank keeps a part runs on as many ranks as it was compiled for.
@@ -41,11 +42,12 @@ bool session_open(Session *s, int functions, const DeviceOptions *device) {
   }
   if (!has_its_ranks(train)) return false;
   if (!nnc_program.device->check(device) || !program_verify()) return false;
-  int64_t bytes = nnc_program.persistent_bytes;
-  int64_t needs[] = {needed_bytes("train", train), needed_bytes("accumulate", train), needed_bytes("eval", eval),
-                     needed_bytes("predict", predict)};
-  for (int i = 0; i < 4; i++) bytes = needs[i] > bytes ? needs[i] : bytes;
-  if (!arena_create(&s->arena, bytes)) return false;
+  int64_t bytes = nnc_program.persistent_bytes, far = nnc_program.far_persistent_bytes;
+  need("train", train, &bytes, &far);
+  need("accumulate", train, &bytes, &far);
+  need("eval", eval, &bytes, &far);
+  need("predict", predict, &bytes, &far);
+  if (!arena_create(&s->arena, bytes, far)) return false;
   if (nnc_program.device->open && !nnc_program.device->open(&s->arena, device)) {
     session_close(s);
     return false;

@@ -121,3 +121,17 @@ void lanes_find_waits(int n, LaneStep *steps) {
   free(after);
   free(m.cells);
 }
+
+// A step starts when its lane is idle and those that it waits for are over.
+double lanes_makespan(int n, const LaneStep *steps, const double *seconds, double *over) {
+  double idle[NN_LANES] = {0}, end = 0, *ends = over ? over : allocate_array((size_t)n + 1, sizeof *ends);
+  for (int i = 0; i < n; i++) {
+    double start = idle[steps[i].lane];
+    for (int lane = 0; lane < NN_LANES; lane++)
+      if (steps[i].waits.at[lane] >= 0 && ends[steps[i].waits.at[lane]] > start) start = ends[steps[i].waits.at[lane]];
+    ends[i] = idle[steps[i].lane] = start + seconds[i];
+    if (ends[i] > end) end = ends[i];
+  }
+  if (!over) free(ends);
+  return end;
+}

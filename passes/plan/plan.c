@@ -1,5 +1,5 @@
-// The pass `plan`: lifetimes of all buffers of a step, one offset for each, and the size of the arena that holds them.
-// The program allocates exactly that and nothing else; see docs/memory-plan.md.
+// The pass `plan`: lifetimes of all buffers of a step, one address for each, and the sizes of the arenas that hold
+// them. The program allocates exactly that and nothing else; see docs/memory-plan.md.
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@ typedef struct Planner {
   MlirModule module;
   const NnTarget *target;   // Borrowed
   PlanPersistent persistent;
-  int64_t base;     // bytes before the buffers of the function at hand
+  PlanBase base;    // of the function at hand
   int64_t budget;   // bytes, 0: none
 } Planner;
 
@@ -19,30 +19,29 @@ static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
 static MlirStringRef ref(const char *text) { return mlirStringRefCreateFromCString(text); }
 
-// Offset in the arena of each value of the function, in the order of the model.
-static int64_t *value_offsets(const Planner *planner, const PlanProgram *p, const PlanLayout *l) {
-  int64_t *offset = allocate_array((size_t)p->n_values, sizeof *offset);
+// The address of each value of the function, in the order of the model.
+static int64_t *value_addresses(const Planner *planner, const PlanProgram *p, const PlanLayout *l) {
+  int64_t *address = allocate_array((size_t)p->n_values, sizeof *address);
   for (int v = 0; v < p->n_values; v++) {
     const PlanValue *value = &p->values[v], *root = &p->values[value->root];
     int instance = root->arg >= 0 ? root->arg
                                   : l->first_instance[root->def] + value->root - p->steps[root->def].first_result;
-    const PlanBuffer *b = &l->buffers[l->instances[instance].buffer];
-    offset[v] = b->offset + (b->persistent ? 0 : planner->base) + value->shift;
+    address[v] = plan_buffer_address(&l->buffers[l->instances[instance].buffer], &planner->base) + value->shift;
   }
-  return offset;
+  return address;
 }
 
-static void write_op(const PlanProgram *p, const int64_t *offset, MlirOperation op) {
+static void write_op(const PlanProgram *p, const int64_t *address, MlirOperation op) {
   int64_t list[NN_MAX_RESULTS * 8], *out = list;
   int n = (int)mlirOperationGetNumResults(op);
   if (n > (int)(sizeof list / sizeof *list)) out = allocate_array((size_t)n, sizeof *out);
-  for (int r = 0; r < n; r++) out[r] = offset[ptr_map_get(&p->ids, mlirOperationGetResult(op, r).ptr)];
+  for (int r = 0; r < n; r++) out[r] = address[ptr_map_get(&p->ids, mlirOperationGetResult(op, r).ptr)];
   if (n) nn_set_attr(op, &NN_I64S(ATTR_offset, out, n));
   if (out != list) free(out);
 }
 
 // All argument dictionaries at once: one by one is quadratic.
-static void write_arguments(const PlanProgram *p, const int64_t *offset) {
+static void write_arguments(const PlanProgram *p, const int64_t *address) {
   MlirContext ctx = mlirOperationGetContext(p->func);
   MlirAttribute old = mlirOperationGetAttributeByName(p->func, ref("arg_attrs"));
   MlirAttribute *all = allocate_array((size_t)p->n_args, sizeof *all);
@@ -57,7 +56,7 @@ static void write_arguments(const PlanProgram *p, const int64_t *offset) {
       used += !mlirStringRefEqual(mlirIdentifierStr(entries[used].name), ref(ATTR_offset));
     }
     entries[used++] = mlirNamedAttributeGet(mlirIdentifierGet(ctx, ref(ATTR_offset)),
-                                            mlirIntegerAttrGet(mlirIntegerTypeGet(ctx, 64), offset[a]));
+                                            mlirIntegerAttrGet(mlirIntegerTypeGet(ctx, 64), address[a]));
     all[a] = mlirDictionaryAttrGet(ctx, used, entries);
   }
   if (p->n_args) mlirOperationSetAttributeByName(p->func, ref("arg_attrs"), mlirArrayAttrGet(ctx, p->n_args, all));
@@ -66,50 +65,55 @@ static void write_arguments(const PlanProgram *p, const int64_t *offset) {
 }
 
 static bool write_plan(const Planner *planner, const PlanProgram *p, const PlanLayout *l) {
-  int64_t *offset = value_offsets(planner, p, l);
-  write_arguments(p, offset);
+  int64_t *address = value_addresses(planner, p, l);
+  write_arguments(p, address);
   NnStepList list = nn_flatten(p->func);
-  for (int i = 0; i < list.n; i++) write_op(p, offset, list.items[i].op);
+  for (int i = 0; i < list.n; i++) write_op(p, address, list.items[i].op);
   nn_steps_free(&list);
   for (int i = 0; i < p->n_steps; i++) {
     if (l->workspace[i] < 0) continue;
-    nn_set_attr(p->steps[i].op, &NN_I64(ATTR_workspace, planner->base + l->buffers[l->workspace[i]].offset));
+    nn_set_attr(p->steps[i].op,
+                &NN_I64(ATTR_workspace, plan_buffer_address(&l->buffers[l->workspace[i]], &planner->base)));
     nn_set_attr(p->steps[i].op, &NN_I64(ATTR_workspace_bytes, p->steps[i].workspace));
   }
   for (int r = 0; r < p->n_results; r++)
     if (l->copy_back[r] && mlirAttributeIsNull(nn_result_attr(p->func, r, ATTR_copy_back)))
       nn_set_result_attr(p->func, r, &NN_BOOL(ATTR_copy_back, true));
-  nn_set_attr(p->func, &NN_I64(ATTR_persistent, planner->base));
+  nn_set_attr(p->func, &NN_I64(ATTR_persistent, planner->base.near));
   // the program loads all that persists
-  nn_set_attr(p->func, &NN_I64(ATTR_arena, larger(planner->base + l->arena, planner->persistent.total)));
-  nn_set_attr(p->func, &NN_I64(ATTR_live, planner->base + l->live));
-  bool ok = plan_write_waits(p, offset);
-  free(offset);
+  nn_set_attr(p->func, &NN_I64(ATTR_arena, larger(planner->base.near + l->arena, planner->persistent.total)));
+  nn_set_attr(p->func, &NN_I64(ATTR_live, planner->base.near + l->live));
+  if (planner->base.far + l->far_arena > 0) {
+    nn_set_attr(p->func, &NN_I64(ATTR_far_persistent, planner->base.far));
+    nn_set_attr(p->func, &NN_I64(ATTR_far_arena, planner->base.far + l->far_arena));
+    nn_set_attr(p->func, &NN_I64(ATTR_far_live, planner->base.far + l->far_live));
+  }
+  bool ok = plan_write_waits(p, address);
+  free(address);
   return ok;
 }
 
-// Bytes of its arena, -1 after reporting.
-static int64_t plan_function(Planner *planner, MlirOperation func) {
+// False after reporting.
+static bool plan_function(Planner *planner, MlirOperation func) {
   PlanProgram p;
   PlanLayout l;
-  planner->base = plan_persistent_end(&planner->persistent, func);
+  planner->base = (PlanBase){plan_persistent_end(&planner->persistent, func), planner->persistent.far_total};
   plan_program_build(&p, planner->module, func, planner->target);
   plan_layout_build(&p, NULL, p.n_steps, PLAN_INPLACE_READ, &l);
   for (int a = 0; a < p.n_args; a++) {
     PlanBuffer *b = &l.buffers[l.instances[a].buffer];
     if (!b->persistent) continue;
     char *name = plan_argument_name(func, a);
-    b->offset = plan_persistent_offset(&planner->persistent, name);
+    b->offset = plan_persistent_address(&planner->persistent, name);
     free(name);
   }
-  int64_t capacity = planner->budget > planner->base ? planner->budget - planner->base : 0;
-  if (!plan_layout_take_places(&p, &l, planner->base)) plan_layout_place(&p, &l, capacity, PLAN_EFFORT_LONG);
+  int64_t capacity = planner->budget > planner->base.near ? planner->budget - planner->base.near : 0;
+  if (!plan_layout_take_places(&p, &l, &planner->base)) plan_layout_place(&p, &l, capacity, PLAN_EFFORT_LONG);
   mlirOperationRemoveAttributeByName(func, ref(ATTR_placed));
-  int64_t arena = larger(planner->base + l.arena, planner->persistent.total);
-  if (!write_plan(planner, &p, &l)) arena = -1;
+  bool ok = write_plan(planner, &p, &l);
   plan_layout_free(&l);
   plan_program_free(&p);
-  return arena;
+  return ok;
 }
 
 // Result r ends in the place of an argument: it is one, or was computed over one.
@@ -158,19 +162,23 @@ bool nn_pass_plan(MlirModule module, const NnPassRun *run) {
   }
   // the one that remat kept to
   if (!text) planner.budget = nn_attr_i64(mlirModuleGetOperation(module), ATTR_budget, 0);
-  int64_t alignment = run->target && run->target->alignment > 0 ? run->target->alignment : 64, arena = 0;
+  int64_t alignment = run->target && run->target->alignment > 0 ? run->target->alignment : 64, arena = 0, far = 0;
   plan_persistent_build(&planner.persistent, module, alignment);
   MlirOperation functions[16];
   int n = nn_public_functions(module, functions, 16);
   bool ok = true;
   for (int f = 0; f < n; f++) {
-    int64_t bytes = plan_function(&planner, functions[f]);
-    ok &= bytes >= 0;
-    if (bytes > arena) arena = bytes;
+    ok &= plan_function(&planner, functions[f]);
+    arena = larger(arena, nn_attr_i64(functions[f], ATTR_arena, 0));
+    far = larger(far, nn_attr_i64(functions[f], ATTR_far_arena, 0));
   }
   MlirOperation top = mlirModuleGetOperation(module);
   nn_set_attr(top, &NN_I64(ATTR_arena, arena));
   nn_set_attr(top, &NN_I64(ATTR_persistent, planner.persistent.total));
+  if (far > 0) {
+    nn_set_attr(top, &NN_I64(ATTR_far_arena, far));
+    nn_set_attr(top, &NN_I64(ATTR_far_persistent, planner.persistent.far_total));
+  }
   plan_persistent_free(&planner.persistent);
   if (!ok) return false;
   if (text && arena > planner.budget) {

@@ -39,7 +39,7 @@ typedef struct LaneClock {
 } LaneClock;
 extern const LaneClock lane_clock_none;
 
-typedef struct LaneTouch {   // bytes [begin, end) are read, or written
+typedef struct LaneTouch {   // bytes at addresses [begin, end), of either arena, are read, or written
   int64_t begin, end;
   bool written;
 } LaneTouch;
@@ -51,6 +51,8 @@ typedef struct LaneStep {
   const LaneTouch *touches;   // Borrowed
 } LaneStep;
 
+// Seconds from the begin of n steps with waits, all lanes idle, to the end of all. over: when each is, may be NULL.
+double lanes_makespan(int n, const LaneStep *steps, const double *seconds, double *over);
 // Sets the waits of n steps in the order: for each two steps that touch the same bytes, one of them writing, that the
 // first is over when the second starts, with no wait that the others imply.
 void lanes_find_waits(int n, LaneStep *steps);
@@ -99,6 +101,7 @@ typedef struct PlanValue {
   int def;           // step that makes it; -1: an argument
   int arg;           // argument number, -1: none
   bool persistent;   // argument that outlives the call
+  bool far;          // lies in the far arena: the argument says so, it is copied out on a lane, or a part of such
   int inplace;       // operand whose buffer nn.inplace on its op gives it, -1: none
 } PlanValue;
 
@@ -166,8 +169,14 @@ typedef struct PlanInstance {   // one execution's result, or an argument
 typedef struct PlanBuffer {
   int64_t bytes, offset;   // offset from the end of the persistent part, or in it when persistent
   int lower, upper;        // positions [lower, upper)
-  bool persistent;
+  bool persistent, far;
 } PlanBuffer;
+
+// Bytes of each arena that lie before a function's own buffers.
+typedef struct PlanBase {
+  int64_t near, far;
+} PlanBase;
+int64_t plan_buffer_address(const PlanBuffer *b, const PlanBase *base);   // support/bytes.h
 
 typedef struct PlanLayout {
   int n;             // positions
@@ -182,6 +191,7 @@ typedef struct PlanLayout {
   int64_t *result_shift;     // Owned
   bool *copy_back;           // Owned, per returned value
   int64_t arena, live;       // bytes, without the persistent part
+  int64_t far_arena, far_live;
 } PlanLayout;
 
 // READ: as nn.inplace on the ops says
@@ -193,12 +203,14 @@ void plan_layout_build(PlanProgram *p, const int *exec, int n, PlanInplace mode,
 // where possible. Of the search: about 0.1 s or 0.5 s at most.
 typedef enum PlanEffort { PLAN_EFFORT_SHORT, PLAN_EFFORT_LONG } PlanEffort;
 void plan_layout_place(const PlanProgram *p, PlanLayout *l, int64_t capacity, PlanEffort effort);
-// The offsets that remat has written on the function (nn.placed), which begin behind `persistent` bytes. False where
+// The addresses that remat has written on the function (nn.placed), which begin behind `base`. False where
 // there are none or the layout is another than the one that they were found for; offsets are undefined then. The
 // layout: of the function's own order.
-bool plan_layout_take_places(const PlanProgram *p, PlanLayout *l, int64_t persistent);
-// Bytes of the buffers live at each position, n + 1 of them, without the persistent part. Owned: free().
+bool plan_layout_take_places(const PlanProgram *p, PlanLayout *l, const PlanBase *base);
+// Bytes of the arena's buffers live at each position, n + 1 of them, without the persistent part and what is far.
+// Owned: free().
 int64_t *plan_layout_live(const PlanProgram *p, const PlanLayout *l);
+int64_t *plan_layout_far_live(const PlanProgram *p, const PlanLayout *l);   // the same of the far arena
 // The largest sum of live buffers at one position, without the persistent part: no offsets can do better.
 int64_t plan_layout_peak(const PlanProgram *p, const PlanLayout *l);
 // Activations: the most bytes of buffers that hold results of forward steps, first or recomputed, while a backward step
@@ -217,16 +229,17 @@ void plan_scan_body(MlirModule module, MlirOperation body, const NnTarget *targe
 // scan.c: the plan of a scan's step, if it has none yet, and of the scans inside of it.
 void plan_scan(MlirModule module, const NnScan *scan, const NnTarget *target);
 
-// Persistent arguments of all public functions by name: the same offset everywhere, in order of first occurrence.
+// Persistent arguments of all public functions by name: the same address everywhere, in order of first occurrence.
 typedef struct PlanPersistent {   // Owned
   int n;
   char **names;
-  int64_t *offset, *bytes, total;
-  int64_t kept_end;      // behind the last that is no optimizer state
-  int n_slots, *slots;   // a hash table of the names
+  int64_t *address, *bytes;
+  int64_t total, far_total;   // bytes in each arena
+  int64_t kept_end;           // behind the last that is no optimizer state
+  int n_slots, *slots;        // a hash table of the names
 } PlanPersistent;
 void plan_persistent_build(PlanPersistent *p, MlirModule module, int64_t alignment);
-int64_t plan_persistent_offset(const PlanPersistent *p, const char *name);   // -1: not one of them
+int64_t plan_persistent_address(const PlanPersistent *p, const char *name);   // -1: not one of them
 // Where the other buffers of func begin: behind all persistent ones; in @predict, which runs in a process that does
 // nothing else, behind all but the optimizer's state.
 int64_t plan_persistent_end(const PlanPersistent *p, MlirOperation func);
@@ -235,7 +248,7 @@ void plan_persistent_free(PlanPersistent *p);
 
 // plan_lanes.c: what the steps of a planned function wait for (nn.waits), from their lanes and the bytes that they
 // touch. False after reporting a lane that is none.
-bool plan_write_waits(const PlanProgram *p, const int64_t *offset);   // arena offset of each value
+bool plan_write_waits(const PlanProgram *p, const int64_t *address);   // of each value
 
 // plan_print.c: the table behind --emit=plan, of a planned module.
 void nn_plan_print(MlirModule module, FILE *out);

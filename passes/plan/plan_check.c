@@ -1,8 +1,8 @@
 // The pass `check`: judges a planned module by replaying it. Walks each function in the order it runs, keeping for
-// every byte of the arena whose value it holds, and looks, before each step, whether every operand still lies where the
-// plan says; where steps run on several lanes it proves that every timing gives the same. Knows nothing of lifetimes
-// and shares no code with what chose the offsets, the waits and what is done in place. What it finds is a bug of ours:
-// compilation ends with status 70.
+// every byte of both arenas whose value it holds, and looks, before each step, whether every operand still lies where
+// the plan says; where steps run on several lanes it proves that every timing gives the same. Knows nothing of
+// lifetimes and shares no code with what chose the offsets, the waits and what is done in place. What it finds is a bug
+// of ours: compilation ends with status 70.
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,8 +12,9 @@
 
 #include "passes/plan/plan.h"
 #include "support/alloc.h"
+#include "support/bytes.h"
 
-typedef struct Segment {   // bytes [begin, end) of the arena hold `owner`: a value, or SCRATCH
+typedef struct Segment {   // bytes at addresses [begin, end) hold `owner`: a value, or SCRATCH
   int64_t begin, end;
   int owner;
 } Segment;
@@ -24,7 +25,7 @@ typedef struct Replay {
   PlanProgram *p;   // Borrowed
   int n_segments, capacity;
   Segment *segments;      // Owned; sorted, apart
-  int64_t arena;          // bytes
+  int64_t arena, far;     // bytes
   const char *function;   // Borrowed
   char *message;          // Owned; the first mistake, NULL: none
 } Replay;
@@ -48,10 +49,14 @@ static int find_segment(const Replay *r, int64_t at) {
   return low;
 }
 
+// Far away whole blocks are written.
 static void write_bytes(Replay *r, int64_t begin, int64_t bytes, int owner) {
-  int64_t end = begin + bytes;
-  if (begin < 0 || end > r->arena)
-    mistake(r, "bytes %lld to %lld are outside the arena", (long long)begin, (long long)end);
+  bool far = is_far_address(begin);
+  int64_t end = begin + (far ? far_blocks(bytes) : bytes);
+  if (begin < 0 || end > (far ? FAR_ADDRESS + r->far : r->arena))
+    mistake(r, "bytes %lld to %lld are outside the %sarena", (long long)(begin - (far ? FAR_ADDRESS : 0)),
+            (long long)(end - (far ? FAR_ADDRESS : 0)), far ? "far " : "");
+  if (far && begin % FAR_BLOCK) mistake(r, "far byte %lld begins no block", (long long)(begin - FAR_ADDRESS));
   if (bytes <= 0 || begin < 0) return;
   if (r->n_segments + 2 > r->capacity) {
     r->capacity = r->capacity ? 2 * r->capacity : 256;
@@ -111,6 +116,22 @@ static const char *why_not_over(const Replay *r, int step, int result, int opera
   return plan_check_over(s->op, s->kernel >= 0 ? p->kernels[s->kernel].func : nn_null_operation(), result, operand);
 }
 
+// Only copies on the lanes out and in touch what lies far away, the first write it, the others read it.
+static void check_tiers(Replay *r, int step) {
+  const PlanProgram *p = r->p;
+  const PlanStep *s = &p->steps[step];
+  bool copy = nn_op_of(s->op) == NN_OP_copy, out = copy && s->lane == NN_LANE_OUT, in = copy && s->lane == NN_LANE_IN;
+  for (int j = 0; j < s->n_inputs; j++)
+    if (is_far_address(offset_of(r, s->inputs[j])) != in)
+      mistake(r, "step %d: operand %d lies %s, which %s", step, j, in ? "in the arena" : "far away",
+              in ? "a copy on the lane in does not read" : "only a copy on the lane in reads");
+  for (int q = 0; q < s->n_results; q++)
+    if (is_far_address(offset_of(r, s->first_result + q)) != out)
+      mistake(r, "step %d: result %d lies %s, which %s", step, q, out ? "in the arena" : "far away",
+              out ? "a copy on the lane out does not write" : "only a copy on the lane out writes");
+  if (is_far_address(nn_attr_i64(s->op, ATTR_workspace, 0))) mistake(r, "step %d: the workspace lies far away", step);
+}
+
 static void check_results_over(Replay *r, int step, int operand) {
   const PlanStep *s = &r->p->steps[step];
   int64_t offset = offset_of(r, s->inputs[operand]), bytes = r->p->values[s->inputs[operand]].bytes;
@@ -144,6 +165,8 @@ static int touches_of(const Replay *r, int step, LaneTouch *out) {
 static void tell_race(Replay *r, const LaneRace *race) {
   const PlanStep *s = &r->p->steps[race->after];
   int touch = race->touch - s->n_inputs;
+  bool far = is_far_address(race->begin);
+  int64_t base = far ? FAR_ADDRESS : 0;
   char what[48];
   if (race->kind == LANE_WAIT_FOR_NONE) {
     mistake(r, "step %d: it waits for step %d, which is none of another lane before it", race->after, race->before);
@@ -152,9 +175,10 @@ static void tell_race(Replay *r, const LaneRace *race) {
   if (touch < 0) snprintf(what, sizeof what, "reads operand %d", race->touch);
   else if (touch == 0) snprintf(what, sizeof what, "writes its workspace");
   else snprintf(what, sizeof what, "writes result %d", touch - 1);
-  mistake(r, "step %d on lane %s %s in bytes %lld to %lld, which step %d on lane %s %s, without a wait in between",
-          race->after, nn_lane_name(s->lane), what, (long long)race->begin, (long long)race->end, race->before,
-          nn_lane_name(r->p->steps[race->before].lane), race->before_writes ? "writes" : "reads");
+  mistake(r, "step %d on lane %s %s in %sbytes %lld to %lld, which step %d on lane %s %s, without a wait in between",
+          race->after, nn_lane_name(s->lane), what, far ? "far " : "", (long long)(race->begin - base),
+          (long long)(race->end - base), race->before, nn_lane_name(r->p->steps[race->before].lane),
+          race->before_writes ? "writes" : "reads");
 }
 
 // The waits of a step, the last of each lane; those for steps that are not there are told.
@@ -201,6 +225,7 @@ static void check_step(Replay *r, int step) {
   const PlanProgram *p = r->p;
   const PlanStep *s = &p->steps[step];
   int64_t scratch = nn_attr_i64(s->op, ATTR_workspace, 0), scratch_bytes = nn_attr_i64(s->op, ATTR_workspace_bytes, 0);
+  check_tiers(r, step);
   if (scratch_bytes < s->workspace)
     mistake(r, "step %d: a workspace of %lld bytes, it needs %lld", step, (long long)scratch_bytes,
             (long long)s->workspace);
@@ -231,8 +256,12 @@ static void check_end(Replay *r) {
     int64_t offset = offset_of(r, p->result[i]);
     if (!holds(r, offset, v->bytes, v->root))
       mistake(r, "result %d is not at offset %lld at the end", i, (long long)offset);
+    if (is_far_address(offset) != (p->tied[i] >= 0 && is_far_address(offset_of(r, p->tied[i]))))
+      mistake(r, "result %d lies %s", i, is_far_address(offset) ? "far away" : "in the arena, its argument far away");
     if (p->tied[i] < 0) continue;
     updated[p->tied[i]] = true;
+    if (is_far_address(offset) && offset != offset_of(r, p->tied[i]))
+      mistake(r, "result %d is not stored in the far bytes of argument %d", i, p->tied[i]);
     if (offset != offset_of(r, p->tied[i]) && mlirAttributeIsNull(nn_result_attr(p->func, i, ATTR_copy_back)))
       mistake(r, "result %d is neither in the place of argument %d nor copied there", i, p->tied[i]);
   }
@@ -247,10 +276,15 @@ static bool check_function(MlirModule module, MlirOperation func, const NnTarget
   plan_program_build(&p, module, func, target);
   bool body = nn_is_scan_body(func);
   Replay r = {.p = &p,
-              .arena = nn_attr_i64(body ? func : mlirModuleGetOperation(module), body ? ATTR_bound : ATTR_arena, 0)};
+              .arena = nn_attr_i64(body ? func : mlirModuleGetOperation(module), body ? ATTR_bound : ATTR_arena, 0),
+              .far = body ? 0 : nn_attr_i64(mlirModuleGetOperation(module), ATTR_far_arena, 0)};
   for (int a = 0; a < p.n_args; a++) write_bytes(&r, offset_of(&r, a), p.values[a].bytes, a);
-  for (int a = 0; a < p.n_args; a++)
+  for (int a = 0; a < p.n_args; a++) {
     if (!holds(&r, offset_of(&r, a), p.values[a].bytes, a)) mistake(&r, "argument %d lies over another", a);
+    bool far = !mlirAttributeIsNull(nn_arg_attr(func, a, ATTR_far));
+    if (far && !p.values[a].persistent) mistake(&r, "argument %d has its home far away and does not outlive a step", a);
+    if (far != is_far_address(offset_of(&r, a))) mistake(&r, "argument %d is not where its home is", a);
+  }
   for (int v = p.n_args; v < p.n_values; v++)
     if (p.values[v].root != v && offset_of(&r, v) != offset_of(&r, p.values[v].root) + p.values[v].shift)
       mistake(&r, "an alias is not where its operand is");

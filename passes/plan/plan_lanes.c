@@ -8,19 +8,19 @@
 #include "passes/plan/plan.h"
 #include "support/alloc.h"
 
-static void add_touch(LaneStep *s, LaneTouch *touches, int64_t offset, int64_t bytes, bool written) {
-  touches[s->n_touches++] = (LaneTouch){offset, offset + bytes, written};
+static void add_touch(LaneStep *s, LaneTouch *touches, int64_t address, int64_t bytes, bool written) {
+  touches[s->n_touches++] = (LaneTouch){address, address + bytes, written};
 }
 
-static LaneStep lane_step(const PlanProgram *p, const int64_t *offset, int step, LaneTouch *touches) {
+static LaneStep lane_step(const PlanProgram *p, const int64_t *address, int step, LaneTouch *touches) {
   const PlanStep *from = &p->steps[step];
   LaneStep s = {.lane = from->lane, .waits = lane_clock_none, .touches = touches};
   if (from->role == NN_STEP_TAP) return s;   // it is looked at only where steps run one by one, in their order
   for (int j = 0; j < from->n_inputs; j++)
-    add_touch(&s, touches, offset[from->inputs[j]], p->values[from->inputs[j]].bytes, false);
+    add_touch(&s, touches, address[from->inputs[j]], p->values[from->inputs[j]].bytes, false);
   if (from->workspace > 0) add_touch(&s, touches, nn_attr_i64(from->op, ATTR_workspace, 0), from->workspace, true);
   for (int r = from->first_result; r < from->first_result + from->n_results; r++)
-    add_touch(&s, touches, offset[r], p->values[r].bytes, true);
+    add_touch(&s, touches, address[r], p->values[r].bytes, true);
   return s;
 }
 
@@ -41,7 +41,7 @@ static bool check_lane(const PlanStep *s) {
   return false;
 }
 
-bool plan_write_waits(const PlanProgram *p, const int64_t *offset) {
+bool plan_write_waits(const PlanProgram *p, const int64_t *address) {
   size_t n_touches = 0;
   bool several = false;
   for (int i = 0; i < p->n_steps; i++) {
@@ -54,7 +54,7 @@ bool plan_write_waits(const PlanProgram *p, const int64_t *offset) {
   LaneTouch *touches = allocate_array(n_touches, sizeof *touches), *next = touches;
   LaneStep *steps = allocate_array((size_t)p->n_steps, sizeof *steps);
   for (int i = 0; i < p->n_steps; i++) {
-    steps[i] = lane_step(p, offset, i, next);
+    steps[i] = lane_step(p, address, i, next);
     next += steps[i].n_touches;
   }
   lanes_find_waits(p->n_steps, steps);

@@ -9,6 +9,7 @@
 #include "passes/rewrite.h"
 #include "passes/solver/solver.h"
 #include "support/alloc.h"
+#include "support/bytes.h"
 #include "support/input_error.h"
 
 static int step_at(const PlanLayout *l, int position) { return l->exec ? l->exec[position] : position; }
@@ -75,7 +76,7 @@ static bool update_in_place(PlanProgram *p, const PlanLayout *l, int r, const in
   if (made->value == arg) return true;
   if (root->arg >= 0 || returned->shift != 0 || returned->bytes != root->bytes || root->bytes != p->values[arg].bytes)
     return false;
-  if (returned_arg[arg]) return false;
+  if (returned_arg[arg] || root->far != p->values[arg].far) return false;
   if (first_tied[l->result_instance[r]] != r) return false;   // it has another home
   if (old->last_use > made->position) return false;
   if (old->last_use < made->position) return true;
@@ -90,9 +91,16 @@ static bool update_in_place(PlanProgram *p, const PlanLayout *l, int r, const in
 // ---------------------------------------------------------------------------------------------------------------------
 // Buffers
 
-static int add_buffer(PlanLayout *l, int64_t bytes, int lower, int upper, bool persistent) {
-  l->buffers[l->n_buffers] = (PlanBuffer){.bytes = bytes, .lower = lower, .upper = upper, .persistent = persistent};
+static int add_buffer(PlanLayout *l, int64_t bytes, int lower, int upper) {
+  l->buffers[l->n_buffers] = (PlanBuffer){.bytes = bytes, .lower = lower, .upper = upper};
   return l->n_buffers++;
+}
+
+static int add_value_buffer(const PlanProgram *p, PlanLayout *l, int value, int lower, int upper) {
+  int b = add_buffer(l, p->values[value].bytes, lower, upper);
+  l->buffers[b].persistent = p->values[value].persistent;
+  l->buffers[b].far = p->values[value].far;
+  return b;
 }
 
 // The operand whose buffer result r of the step at `position` takes over, -1: none. `operands` holds the operands'
@@ -108,6 +116,7 @@ static int choose_inplace(PlanProgram *p, const PlanLayout *l, int position, int
     if (!reads(s, o, !l->again[position])) continue;
     if (mode == PLAN_INPLACE_READ && p->values[s->first_result + r].inplace != o) continue;
     if (old->last_use != position || root->persistent || root->bytes != bytes) continue;
+    if (root->far != p->values[s->first_result + r].far) continue;
     if (p->values[s->inputs[o]].bytes != bytes) continue;
     bool free_to_take = true;
     for (int q = 0; q < r; q++) {
@@ -126,8 +135,8 @@ static int choose_inplace(PlanProgram *p, const PlanLayout *l, int position, int
 static int add_workspace(const PlanProgram *p, PlanLayout *l, int position, int *of_comm) {
   const PlanStep *s = &p->steps[step_at(l, position)];
   if (s->workspace <= 0) return -1;
-  if (s->lane != NN_LANE_COMM) return add_buffer(l, s->workspace, position, position + 1, false);
-  if (*of_comm < 0) *of_comm = add_buffer(l, s->workspace, position, position + 1, false);
+  if (s->lane != NN_LANE_COMM) return add_buffer(l, s->workspace, position, position + 1);
+  if (*of_comm < 0) *of_comm = add_buffer(l, s->workspace, position, position + 1);
   PlanBuffer *b = &l->buffers[*of_comm];
   if (b->bytes < s->workspace) b->bytes = s->workspace;
   return *of_comm;
@@ -165,7 +174,7 @@ static void make_buffers(PlanProgram *p, PlanLayout *l, int *current, const int 
   for (int a = 0; a < p->n_args; a++) {
     PlanInstance *i = &l->instances[a];
     current[a] = a;
-    i->buffer = add_buffer(l, p->values[a].bytes, 0, max_int(i->last_use, 0) + 1, p->values[a].persistent);
+    i->buffer = add_value_buffer(p, l, a, 0, max_int(i->last_use, 0) + 1);
   }
   int *operands = NULL, capacity = 0, workspace_of_comm = -1, *end = find_ends(p, l);
   for (int pos = 0; pos < l->n; pos++) {
@@ -177,7 +186,7 @@ static void make_buffers(PlanProgram *p, PlanLayout *l, int *current, const int 
       int id = l->first_instance[pos] + r;
       PlanInstance *i = &l->instances[id];
       if (!makes(s, r, !l->again[pos])) {
-        i->buffer = add_buffer(l, 0, pos, pos + 1, false);
+        i->buffer = add_buffer(l, 0, pos, pos + 1);
         continue;
       }
       current[i->value] = id;
@@ -188,7 +197,7 @@ static void make_buffers(PlanProgram *p, PlanLayout *l, int *current, const int 
       } else if ((i->inplace = choose_inplace(p, l, pos, r, operands, mode)) >= 0) {
         i->buffer = l->instances[operands[i->inplace]].buffer;
       } else {
-        i->buffer = add_buffer(l, p->values[i->value].bytes, pos, pos + 1, false);
+        i->buffer = add_value_buffer(p, l, i->value, pos, pos + 1);
       }
       PlanBuffer *b = &l->buffers[i->buffer];
       b->upper = max_int(b->upper, i->last_use + 1);
@@ -232,31 +241,73 @@ void plan_layout_build(PlanProgram *p, const int *exec, int n, PlanInplace mode,
   free(current);
 }
 
-// The buffers that need an offset. Owned: free().
-static OffsetBuffer *list_buffers(const PlanProgram *p, const PlanLayout *l, int *n) {
+// ---------------------------------------------------------------------------------------------------------------------
+// Offsets
+
+int64_t plan_buffer_address(const PlanBuffer *b, const PlanBase *base) {
+  if (b->persistent) return b->offset;
+  return b->far ? FAR_ADDRESS + base->far + b->offset : base->near + b->offset;
+}
+
+static int64_t occupied(const PlanProgram *p, const PlanBuffer *b) {
+  return b->far ? far_blocks(b->bytes) : plan_align(p, b->bytes);
+}
+
+// The buffers of an arena that need an offset. Owned: free().
+static OffsetBuffer *list_buffers(const PlanProgram *p, const PlanLayout *l, bool far, int *n) {
   OffsetBuffer *list = allocate_array((size_t)l->n_buffers, sizeof *list);
   *n = 0;
   for (int b = 0; b < l->n_buffers; b++) {
     const PlanBuffer *from = &l->buffers[b];
-    if (from->persistent) continue;
+    if (from->persistent || from->far != far) continue;
     list[(*n)++] = (OffsetBuffer){.id = b,
                                   .lower = from->lower,
                                   .upper = from->upper,
                                   .size = from->bytes,
-                                  .align = p->alignment,
+                                  .align = far ? FAR_BLOCK : p->alignment,
                                   .offset = from->offset};
   }
   return list;
 }
 
-void plan_layout_place(const PlanProgram *p, PlanLayout *l, int64_t capacity, PlanEffort effort) {
+// Without the persistent part.
+static int64_t *live_of(const PlanProgram *p, const PlanLayout *l, bool far) {
+  int64_t *live = allocate_array((size_t)l->n + 2, sizeof *live), sum = 0;
+  for (int b = 0; b < l->n_buffers; b++) {
+    const PlanBuffer *buffer = &l->buffers[b];
+    if (buffer->persistent || buffer->far != far) continue;
+    live[buffer->lower] += occupied(p, buffer);
+    live[buffer->upper] -= occupied(p, buffer);
+  }
+  for (int i = 0; i <= l->n; i++) live[i] = sum += live[i];
+  return live;
+}
+
+static int64_t peak_of(const PlanProgram *p, const PlanLayout *l, bool far) {
+  int64_t *live = live_of(p, l, far), peak = 0;
+  for (int i = 0; i <= l->n; i++)
+    if (live[i] > peak) peak = live[i];
+  free(live);
+  return peak;
+}
+
+int64_t *plan_layout_live(const PlanProgram *p, const PlanLayout *l) { return live_of(p, l, false); }
+int64_t *plan_layout_far_live(const PlanProgram *p, const PlanLayout *l) { return live_of(p, l, true); }
+int64_t plan_layout_peak(const PlanProgram *p, const PlanLayout *l) { return peak_of(p, l, false); }
+
+// The result has the arena and its lower bound.
+static OffsetResult place_arena(const PlanProgram *p, PlanLayout *l, bool far, int64_t capacity, PlanEffort effort) {
   int n;
-  OffsetBuffer *list = list_buffers(p, l, &n);
-  OffsetResult result;
+  OffsetBuffer *list = list_buffers(p, l, far, &n);
+  OffsetResult result = {0};
   InputError error;
+  if (n == 0) {
+    free(list);
+    return result;
+  }
   // Close to the lower bound is good enough, unless a budget asks for more; where none can be met the first placement
   // tells enough.
-  int64_t peak = plan_layout_peak(p, l), goal = peak + peak / 1024;
+  int64_t peak = peak_of(p, l, far), goal = peak + peak / 1024;
   OffsetOptions options = {.seed = 1,
                            .capacity = capacity > 0 && capacity < goal ? capacity : goal,
                            .max_work = effort == PLAN_EFFORT_LONG ? 500000000 : 40000000};
@@ -267,74 +318,65 @@ void plan_layout_place(const PlanProgram *p, PlanLayout *l, int64_t capacity, Pl
     abort();
   }
   for (int i = 0; i < n; i++) l->buffers[list[i].id].offset = list[i].offset;
-  l->arena = result.arena_bytes;
-  l->live = result.lower_bound;
   free(list);
+  return result;
+}
+
+void plan_layout_place(const PlanProgram *p, PlanLayout *l, int64_t capacity, PlanEffort effort) {
+  OffsetResult near = place_arena(p, l, false, capacity, effort), far = place_arena(p, l, true, 0, effort);
+  l->arena = near.arena_bytes, l->live = near.lower_bound;
+  l->far_arena = far.arena_bytes, l->far_live = far.lower_bound;
 }
 
 // A buffer has one place, whichever of the values in it tells. `known` holds, per buffer, whether one has.
-static bool take_place(PlanLayout *l, bool *known, int buffer, int64_t offset) {
+static bool take_place(PlanLayout *l, bool *known, const PlanBase *base, int buffer, int64_t address) {
   PlanBuffer *b = &l->buffers[buffer];
   if (b->persistent) return true;
-  bool fits = offset >= 0 && (!known[buffer] || b->offset == offset);
+  int64_t offset = b->far ? address - FAR_ADDRESS - base->far : address - base->near;
+  bool fits = offset >= 0 && is_far_address(address) == b->far && (!known[buffer] || b->offset == offset);
   known[buffer] = true;
   b->offset = offset;
   return fits;
 }
 
-static bool take_all_places(const PlanProgram *p, PlanLayout *l, int64_t persistent, bool *known) {
-  int64_t *offset = allocate_array((size_t)(p->n_args + p->n_values) + 1, sizeof *offset);
-  bool ok = nn_attr_i64s(p->func, ATTR_placed, offset, p->n_args + 1) == p->n_args;
-  for (int a = 0; a < p->n_args && ok; a++) ok = take_place(l, known, l->instances[a].buffer, offset[a] - persistent);
+static bool take_all_places(const PlanProgram *p, PlanLayout *l, const PlanBase *base, bool *known) {
+  int64_t *address = allocate_array((size_t)(p->n_args + p->n_values) + 1, sizeof *address);
+  bool ok = nn_attr_i64s(p->func, ATTR_placed, address, p->n_args + 1) == p->n_args;
+  for (int a = 0; a < p->n_args && ok; a++) ok = take_place(l, known, base, l->instances[a].buffer, address[a]);
   for (int i = 0; i < p->n_steps && ok; i++) {
     const PlanStep *s = &p->steps[i];
-    if (s->n_results) ok = nn_attr_i64s(s->op, ATTR_offset, offset, s->n_results + 1) == s->n_results;
+    if (s->n_results) ok = nn_attr_i64s(s->op, ATTR_offset, address, s->n_results + 1) == s->n_results;
     for (int r = 0; r < s->n_results && ok; r++)
-      ok = take_place(l, known, l->instances[l->first_instance[i] + r].buffer, offset[r] - persistent);
+      ok = take_place(l, known, base, l->instances[l->first_instance[i] + r].buffer, address[r]);
     if (ok && l->workspace[i] >= 0)
-      ok = take_place(l, known, l->workspace[i], nn_attr_i64(s->op, ATTR_workspace, -1) - persistent);
+      ok = take_place(l, known, base, l->workspace[i], nn_attr_i64(s->op, ATTR_workspace, -1));
   }
-  free(offset);
+  free(address);
   return ok;
 }
 
-bool plan_layout_take_places(const PlanProgram *p, PlanLayout *l, int64_t persistent) {
-  bool *known = allocate_array((size_t)l->n_buffers, sizeof *known), ok = take_all_places(p, l, persistent, known);
-  free(known);
-  if (!ok) return false;
+// Where its buffers have offsets. False: some lie over others.
+static bool measure_arena(const PlanProgram *p, const PlanLayout *l, bool far, int64_t *arena, int64_t *live) {
   InputError error;
   int n;
-  OffsetBuffer *list = list_buffers(p, l, &n);
-  l->arena = 0;
-  l->live = plan_layout_peak(p, l);
+  OffsetBuffer *list = list_buffers(p, l, far, &n);
+  *arena = 0;
+  *live = peak_of(p, l, far);
   for (int i = 0; i < n; i++) {
     int64_t end = list[i].offset + list[i].size;
-    if (end > l->arena) l->arena = end;
+    if (end > *arena) *arena = end;
   }
-  l->arena = plan_align(p, l->arena);
-  ok = offsets_verify(list, n, l->arena, &error);
+  *arena = far ? far_blocks(*arena) : plan_align(p, *arena);
+  bool ok = offsets_verify(list, n, *arena, &error);
   free(list);
   return ok;
 }
 
-int64_t *plan_layout_live(const PlanProgram *p, const PlanLayout *l) {
-  int64_t *live = allocate_array((size_t)l->n + 2, sizeof *live), sum = 0;
-  for (int b = 0; b < l->n_buffers; b++) {
-    const PlanBuffer *buffer = &l->buffers[b];
-    if (buffer->persistent) continue;
-    live[buffer->lower] += plan_align(p, buffer->bytes);
-    live[buffer->upper] -= plan_align(p, buffer->bytes);
-  }
-  for (int i = 0; i <= l->n; i++) live[i] = sum += live[i];
-  return live;
-}
-
-int64_t plan_layout_peak(const PlanProgram *p, const PlanLayout *l) {
-  int64_t *live = plan_layout_live(p, l), peak = 0;
-  for (int i = 0; i <= l->n; i++)
-    if (live[i] > peak) peak = live[i];
-  free(live);
-  return peak;
+bool plan_layout_take_places(const PlanProgram *p, PlanLayout *l, const PlanBase *base) {
+  bool *known = allocate_array((size_t)l->n_buffers, sizeof *known), ok = take_all_places(p, l, base, known);
+  free(known);
+  return ok && measure_arena(p, l, false, &l->arena, &l->live) &&
+         measure_arena(p, l, true, &l->far_arena, &l->far_live);
 }
 
 int64_t plan_layout_activations(const PlanProgram *p, const PlanLayout *l) {
@@ -344,7 +386,7 @@ int64_t plan_layout_activations(const PlanProgram *p, const PlanLayout *l) {
   for (int i = p->n_args; i < l->n_instances; i++) {
     const PlanInstance *made = &l->instances[i];
     const PlanValue *value = &p->values[made->value];
-    if (l->buffers[made->buffer].persistent || rank[value->def] != 0) continue;
+    if (l->buffers[made->buffer].persistent || value->far || rank[value->def] != 0) continue;
     change[made->position] += plan_align(p, value->bytes);
     change[made->last_use < l->n ? made->last_use + 1 : l->n] -= plan_align(p, value->bytes);
   }
@@ -381,9 +423,9 @@ static int *find_slot(const PlanPersistent *p, const char *name) {
   return &p->slots[i];
 }
 
-int64_t plan_persistent_offset(const PlanPersistent *p, const char *name) {
+int64_t plan_persistent_address(const PlanPersistent *p, const char *name) {
   int found = p->n_slots ? *find_slot(p, name) : -1;
-  return found >= 0 ? p->offset[found] : -1;
+  return found >= 0 ? p->address[found] : -1;
 }
 
 static void add_slots(PlanPersistent *p) {
@@ -393,12 +435,12 @@ static void add_slots(PlanPersistent *p) {
   for (int i = 0; i < p->n; i++) *find_slot(p, p->names[i]) = i;
 }
 
-static void add_persistent(PlanPersistent *p, const char *name, int64_t bytes, int64_t alignment) {
+static void add_persistent(PlanPersistent *p, const char *name, int64_t bytes, bool far, int64_t alignment) {
   if (2 * p->n >= p->n_slots) {
     add_slots(p);
     size_t capacity = (size_t)p->n_slots;
     p->names = reallocate_array(p->names, capacity, sizeof *p->names);
-    p->offset = reallocate_array(p->offset, capacity, sizeof *p->offset);
+    p->address = reallocate_array(p->address, capacity, sizeof *p->address);
     p->bytes = reallocate_array(p->bytes, capacity, sizeof *p->bytes);
   }
   int *slot = find_slot(p, name);
@@ -408,9 +450,10 @@ static void add_persistent(PlanPersistent *p, const char *name, int64_t bytes, i
   }
   *slot = p->n;
   p->names[p->n] = strdup(name);
-  p->offset[p->n] = p->total;
+  p->address[p->n] = far ? FAR_ADDRESS + p->far_total : p->total;
   p->bytes[p->n++] = bytes;
-  p->total += (bytes + alignment - 1) / alignment * alignment;
+  if (far) p->far_total += far_blocks(bytes);
+  else p->total += (bytes + alignment - 1) / alignment * alignment;
 }
 
 char *plan_argument_name(MlirOperation func, int arg) {
@@ -434,10 +477,11 @@ void plan_persistent_build(PlanPersistent *p, MlirModule module, int64_t alignme
       if (!nn_is_persistent_role(nn_arg_str(functions[f], a, ATTR_role, role, sizeof role, "input"))) continue;
       char *name = plan_argument_name(functions[f], a);
       NnType t = nn_value_type(mlirBlockGetArgument(nn_function_body(functions[f]), a));
-      add_persistent(p, name, nn_type_bytes(&t), alignment);
-      if (strcmp(role, "opt") != 0) {   // states go on with a text, also those that predict does not read
+      bool far = !mlirAttributeIsNull(nn_arg_attr(functions[f], a, ATTR_far));
+      add_persistent(p, name, nn_type_bytes(&t), far, alignment);
+      if (!far && strcmp(role, "opt") != 0) {   // states go on with a text, also those that predict does not read
         int i = *find_slot(p, name);
-        int64_t end = p->offset[i] + (p->bytes[i] + alignment - 1) / alignment * alignment;
+        int64_t end = p->address[i] + (p->bytes[i] + alignment - 1) / alignment * alignment;
         if (end > p->kept_end) p->kept_end = end;
       }
       free(name);
@@ -453,7 +497,7 @@ int64_t plan_persistent_end(const PlanPersistent *p, MlirOperation func) {
 void plan_persistent_free(PlanPersistent *p) {
   for (int i = 0; i < p->n; i++) free(p->names[i]);
   free(p->names);
-  free(p->offset);
+  free(p->address);
   free(p->bytes);
   free(p->slots);
   *p = (PlanPersistent){0};

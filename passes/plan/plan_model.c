@@ -32,6 +32,7 @@ static int add_value(PlanProgram *p, MlirValue v, int def, int root, int64_t shi
                               .shift = shift,
                               .def = def,
                               .arg = -1,
+                              .far = root >= 0 && p->values[root].far,
                               .inplace = -1};
   ptr_map_set(&p->ids, v.ptr, id);
   return id;
@@ -51,6 +52,7 @@ static void add_arguments(PlanProgram *p) {
     int id = add_value(p, mlirBlockGetArgument(body, a), -1, -1, 0);
     p->values[id].arg = a;
     p->values[id].persistent = nn_is_persistent_role(nn_arg_str(p->func, a, ATTR_role, role, sizeof role, "input"));
+    p->values[id].far = !mlirAttributeIsNull(nn_arg_attr(p->func, a, ATTR_far));
   }
 }
 
@@ -96,7 +98,11 @@ static void add_step(PlanProgram *p, const NnStep *from, int **pool) {
   *pool += s->n_inputs;
   s->n_results = (int)mlirOperationGetNumResults(from->op);
   s->first_result = p->n_values;
-  for (int r = 0; r < s->n_results; r++) add_value(p, mlirOperationGetResult(from->op, r), p->n_steps, -1, 0);
+  bool far = s->lane == NN_LANE_OUT && nn_op_of(from->op) == NN_OP_copy;
+  for (int r = 0; r < s->n_results; r++) {
+    int id = add_value(p, mlirOperationGetResult(from->op, r), p->n_steps, -1, 0);
+    p->values[id].far = far;
+  }
   if (from->role == NN_STEP_RUN) s->workspace = workspace_of(p, from->op, s->kernel);
   read_inplace(p, s);
   p->n_steps++;

@@ -19,15 +19,8 @@ typedef struct Printer {
 static const char *bytes(int64_t n, char *buf) { return print_bytes(n, buf, 32); }
 
 static void find_live(Printer *t) {
-  const PlanLayout *l = &t->l;
-  t->live = allocate_array((size_t)l->n + 2, sizeof *t->live);
-  for (int b = 0; b < l->n_buffers; b++) {
-    if (l->buffers[b].persistent) continue;
-    t->live[l->buffers[b].lower] += plan_align(&t->p, l->buffers[b].bytes);
-    t->live[l->buffers[b].upper] -= plan_align(&t->p, l->buffers[b].bytes);
-  }
-  int64_t sum = t->persistent;
-  for (int i = 0; i <= l->n; i++) t->live[i] = sum += t->live[i];
+  t->live = plan_layout_live(&t->p, &t->l);
+  for (int i = 0; i <= t->l.n; i++) t->live[i] += t->persistent;
 }
 
 static void find_returned(Printer *t) {
@@ -57,6 +50,13 @@ static void describe(const Printer *t, const PlanStep *s, char *buf, size_t size
   }
 }
 
+// "4096", "far 4096".
+static const char *place(int64_t address, char *buf) {
+  bool far = is_far_address(address);
+  snprintf(buf, 32, "%s%lld", far ? "far " : "", (long long)(far ? address - FAR_ADDRESS : address));
+  return buf;
+}
+
 static int64_t attr_offset(MlirOperation op, int r) {
   int64_t list[64];
   return nn_attr_i64s(op, ATTR_offset, list, 64) > r ? list[r] : -1;
@@ -65,9 +65,9 @@ static int64_t attr_offset(MlirOperation op, int r) {
 static void print_arguments(const Printer *t) {
   fprintf(t->out, "%12s %11s  argument\n", "offset", "size");
   for (int a = 0; a < t->p.n_args; a++) {
-    char role[16], size[32], type[160], *name = plan_argument_name(t->p.func, a);
+    char role[16], size[32], type[160], at[32], *name = plan_argument_name(t->p.func, a);
     NnType type_of = nn_value_type(t->p.values[a].value);
-    fprintf(t->out, "%12lld %11s  %s  %s %s\n", (long long)nn_arg_i64(t->p.func, a, ATTR_offset, -1),
+    fprintf(t->out, "%12s %11s  %s  %s %s\n", place(nn_arg_i64(t->p.func, a, ATTR_offset, -1), at),
             bytes(t->p.values[a].bytes, size), name, nn_arg_str(t->p.func, a, ATTR_role, role, sizeof role, "input"),
             nn_type_format(&type_of, type, sizeof type));
     free(name);
@@ -105,7 +105,7 @@ static void print_notes(const Printer *t, int i, int r) {
 
 static void print_step(const Printer *t, int i) {
   const PlanStep *s = &t->p.steps[i];
-  char text[160], size[32], live[32], type[160];
+  char text[160], size[32], live[32], type[160], at[32];
   describe(t, s, text, sizeof text);
   bytes(t->live[i], live);
   for (int r = 0; r < s->n_results || r == 0; r++) {
@@ -116,8 +116,8 @@ static void print_step(const Printer *t, int i) {
       print_lane(t, s);
     } else {
       NnType result = nn_value_type(t->p.values[s->first_result + r].value);
-      fprintf(t->out, " %-28s %12lld %11s %11s", nn_type_format(&result, type, sizeof type),
-              (long long)attr_offset(s->op, r), bytes(t->p.values[s->first_result + r].bytes, size),
+      fprintf(t->out, " %-28s %12s %11s %11s", nn_type_format(&result, type, sizeof type),
+              place(attr_offset(s->op, r), at), bytes(t->p.values[s->first_result + r].bytes, size),
               r == 0 ? live : "");
       print_notes(t, i, r);
     }
@@ -172,6 +172,10 @@ static void print_function(MlirModule module, MlirOperation func, FILE *out) {
   fprintf(out, "@%s: arena %s, live at most %s, persistent %s\n", nn_attr_str(func, "sym_name", name, sizeof name, "?"),
           bytes(nn_attr_i64(func, ATTR_arena, 0), arena), bytes(nn_attr_i64(func, ATTR_live, 0), live),
           bytes(t.persistent, persistent));
+  if (nn_has_attr(func, ATTR_far_arena))
+    fprintf(out, "far arena %s, live at most %s, persistent %s\n", bytes(nn_attr_i64(func, ATTR_far_arena, 0), arena),
+            bytes(nn_attr_i64(func, ATTR_far_live, 0), live),
+            bytes(nn_attr_i64(func, ATTR_far_persistent, 0), persistent));
   print_inside(&t);
   print_remat(&t);
   print_arguments(&t);
@@ -190,6 +194,9 @@ void nn_plan_print(MlirModule module, FILE *out) {
   int n = nn_public_functions(module, functions, 16);
   char arena[32];
   int64_t total = nn_attr_i64(mlirModuleGetOperation(module), ATTR_arena, 0);
-  fprintf(out, "arena %s (%lld bytes)\n\n", bytes(total, arena), (long long)total);
+  fprintf(out, "arena %s (%lld bytes)\n", bytes(total, arena), (long long)total);
+  int64_t far = nn_attr_i64(mlirModuleGetOperation(module), ATTR_far_arena, 0);
+  if (far) fprintf(out, "far arena %s (%lld bytes)\n", bytes(far, arena), (long long)far);
+  fputc('\n', out);
   for (int f = 0; f < n; f++) print_function(module, functions[f], out);
 }

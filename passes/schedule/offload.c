@@ -1,6 +1,5 @@
-// The pass `offload`: values that are not read for long are copied away and back, on the lanes `out` and `in`. For
-// tests: it makes real programs of several lanes, with the copies where those to a memory far away stand, but what is
-// away takes bytes of the arena, and it does not ask what a copy costs.
+// The pass `offload`: values that are not read for long are copied to the far arena and back, on the lanes `out` and
+// `in`. For tests: it makes real programs of several lanes and two arenas, and does not ask what a copy costs.
 #include <stdlib.h>
 #include <string.h>
 

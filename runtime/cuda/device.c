@@ -164,10 +164,12 @@ static bool allocate_arena(CudaMemory *m, int64_t bytes) {
   return ok;
 }
 
-static bool open_memory(CudaMemory *m, int64_t bytes) {
+static bool open_memory(CudaMemory *m, int64_t arena_bytes, int64_t far_bytes) {
+  int64_t near = far_blocks(arena_bytes), bytes = far_bytes ? near + far_bytes : arena_bytes;
   m->staging_bytes = largest_arguments();
-  return allocate_arena(m, bytes) &&
-         CUDA(m, "clearing the arena", MemsetD8Async, m->arena, 0, (size_t)bytes, m->compute) &&
+  bool ok = allocate_arena(m, bytes);
+  m->far = m->arena + (CUdeviceptr)near;
+  return ok && CUDA(m, "clearing the arena", MemsetD8Async, m->arena, 0, (size_t)bytes, m->compute) &&
          cuda_wait(m, "clearing the arena") &&
          cuda_allocate_pinned(m, "allocating the staging buffer", (size_t)(m->staging_bytes ? m->staging_bytes : 1),
                               &m->staging);
@@ -217,7 +219,8 @@ static bool open_device(Arena *a, const DeviceOptions *o) {
   }
   a->memory = m;   // closed by arena_destroy
   dump_ptx();
-  return open_context(m) && load_module(m) && open_memory(m, a->bytes) && (!cuda_needs_cublas() || cuda_open_cublas(m));
+  return open_context(m) && load_module(m) && open_memory(m, a->bytes, a->far_bytes) &&
+         (!cuda_needs_cublas() || cuda_open_cublas(m));
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

@@ -72,7 +72,8 @@ static bool prepare_step(CudaProgram *p, const NncStep *s, CudaStep *step, size_
   step->addresses = p->addresses + *n;
   step->arguments = p->arguments + *n;
   for (int j = 0; j < s->n_buffers; j++) {
-    step->addresses[j] = p->m->arena + (CUdeviceptr)s->buffers[j];
+    step->addresses[j] = is_far_address(s->buffers[j]) ? p->m->far + (CUdeviceptr)(s->buffers[j] - FAR_ADDRESS)
+                                                       : p->m->arena + (CUdeviceptr)s->buffers[j];
     step->arguments[j] = &step->addresses[j];
   }
   int n_numbers = s->launch ? s->launch->n_numbers : 0, shown = s->launch ? s->n_buffers - s->launch->n_hidden : 0;

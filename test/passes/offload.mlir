@@ -15,7 +15,7 @@
 // CHECK-NEXT: %[[F:.*]] = "nn.matmul"(%[[E]], %[[BACK]])
 // CHECK-NEXT: return %[[F]]
 
-// PLAN: "nn.copy"({{.*}}nn.lane = "out"{{.*}}nn.waits = array<i64: 2>
+// PLAN: "nn.copy"({{.*}}nn.lane = "out"{{.*}}nn.waits = array<i64: 0>
 // PLAN: "nn.copy"({{.*}}nn.lane = "in"
 
 // NONE-NOT: nn.copy

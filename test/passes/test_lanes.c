@@ -168,6 +168,29 @@ static void test_wrong_waits(void) {
   CHECK(nn_lane_by_name("") == NN_LANES, "no name");
 }
 
+// Against the definition: a step starts as soon as all that are ordered before it are over.
+static void test_makespan(void) {
+  for (int round = 0; round < 500; round++) {
+    Plan p;
+    draw_plan(&p);
+    lanes_find_waits(p.n, p.step);
+    bool before[MOST][MOST];
+    close_order(&p, before);
+    double seconds[MOST], over[MOST], expected[MOST], end = 0;
+    for (int i = 0; i < p.n; i++) {
+      seconds[i] = draw(100);
+      expected[i] = 0;
+      for (int j = 0; j < i; j++)
+        if (before[i][j] && expected[j] > expected[i]) expected[i] = expected[j];
+      expected[i] += seconds[i];
+      if (expected[i] > end) end = expected[i];
+    }
+    CHECK(lanes_makespan(p.n, p.step, seconds, over) == end, "round %d: the end of all", round);
+    CHECK(memcmp(over, expected, (size_t)p.n * sizeof *over) == 0, "round %d: the end of each", round);
+    CHECK(lanes_makespan(p.n, p.step, seconds, NULL) == end, "round %d: without the ends", round);
+  }
+}
+
 // As many steps as large models have, most buffers live for long.
 static void test_long_plan(void) {
   enum { N = 10000, PARTS = 3 };
@@ -202,6 +225,7 @@ static void test_long_plan(void) {
 int main(void) {
   test_random_plans();
   test_wrong_waits();
+  test_makespan();
   test_long_plan();
   return check_report();
 }
