@@ -33,6 +33,12 @@ static CUdeviceptr upload(const void *data, size_t bytes) {
   return p;
 }
 
+static void *allocate_pinned(size_t bytes) {
+  void *p = NULL;
+  OK(api.driver.MemAllocHost(&p, bytes));
+  return p;
+}
+
 // Sums of blocks, captured with a copy in and a copy out, replayed on other inputs.
 static void test_graph(void) {
   enum { N = 1000, BLOCKS = 4 };
@@ -46,16 +52,18 @@ static void test_graph(void) {
   CHECK(api.driver.ModuleGetFunction(&f, module, "absent") == CUDA_ERROR_NOT_FOUND, "a function that is not there");
   OK(api.driver.ModuleGetFunction(&f, module, "block_sum"));
   OK(api.driver.StreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-  float x[N], out[BLOCKS] = {0};
-  CUdeviceptr dx = upload(NULL, sizeof x), dout = upload(NULL, sizeof out);
+  enum { X = N * sizeof(float), OUT = BLOCKS * sizeof(float) };
+  float *x = allocate_pinned(X), *out = allocate_pinned(OUT);
+  CUdeviceptr dx = upload(NULL, X), dout = upload(NULL, OUT);
+  out[0] = 0;
   int n = N;
   OK(api.driver.StreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
   CHECK(api.driver.StreamSynchronize(stream) == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
         "waiting for a stream that captures");
-  OK(api.driver.MemcpyHtoDAsync(dx, x, sizeof x, stream));
+  OK(api.driver.MemcpyHtoDAsync(dx, x, X, stream));
   void *arguments[] = {&dx, &dout, &n};
   OK(api.driver.LaunchKernel(f, BLOCKS, 1, 1, 128, 1, 1, 0, stream, arguments, NULL));
-  OK(api.driver.MemcpyDtoHAsync(out, dout, sizeof out, stream));
+  OK(api.driver.MemcpyDtoHAsync(out, dout, OUT, stream));
   OK(api.driver.StreamEndCapture(stream, &graph));
   n = -1;   // the graph has its own copy
   OK(api.driver.GraphInstantiate(&exec, graph, 0));
@@ -69,13 +77,13 @@ static void test_graph(void) {
     }
     OK(api.driver.GraphLaunch(exec, stream));
     OK(api.driver.StreamSynchronize(stream));
-    CHECK(!memcmp(out, expected, sizeof out), "round %d: %g, expected %g", round, (double)out[0], (double)expected[0]);
+    CHECK(!memcmp(out, expected, OUT), "round %d: %g, expected %g", round, (double)out[0], (double)expected[0]);
   }
   OK(api.driver.GraphExecDestroy(exec));
   // A tensor inside of a larger allocation: with its range known, reading beyond it is a fault; without, it is not.
   n = N - 1;
   OK(api.driver.LaunchKernel(f, BLOCKS, 1, 1, 128, 1, 1, 0, stream, arguments, NULL));
-  CudaRange ranges[] = {{"sums", dout, sizeof out, false}, {"x", dx, (N - 2) * 4, true}};
+  CudaRange ranges[] = {{"sums", dout, OUT, false}, {"x", dx, (N - 2) * 4, true}};
   api.expect_ranges(stream, 2, ranges);
   CHECK(api.driver.LaunchKernel(f, BLOCKS, 1, 1, 128, 1, 1, 0, stream, arguments, NULL) == CUDA_ERROR_ILLEGAL_ADDRESS,
         "the last element is out of its range");
@@ -86,6 +94,8 @@ static void test_graph(void) {
   OK(api.driver.StreamDestroy(stream));
   OK(api.driver.MemFree(dx));
   OK(api.driver.MemFree(dout));
+  OK(api.driver.MemFreeHost(x));
+  OK(api.driver.MemFreeHost(out));
   OK(api.driver.ModuleUnload(module));
   emulate_free(e);
 }
@@ -366,10 +376,10 @@ static void test_graph_of_streams(void) {
   OK(api.driver.GraphExecDestroy(exec));
   OK(api.driver.GraphDestroy(graph));
   expect_race(s, e, memory, WRITTEN,
-              "race: command 1 of the graph, 'a copy' on stream 1, reads 4 bytes at 0, which command 0, 'a memset' on "
-              "stream 0, writes, and no event orders them");
+              "race: command 1 of the graph, 'a copy' on stream 1, reads 4 bytes at 0 of device memory, which "
+              "command 0, 'a memset' on stream 0, writes, and no event orders them");
   expect_race(s, e, memory, COPIED,
-              "'a memset' on stream 0, writes 4 bytes at 0, which command 2, 'a copy' on stream 1");
+              "'a memset' on stream 0, writes 4 bytes at 0 of device memory, which command 2, 'a copy' on stream 1");
   expect_race(s, e, memory, JOINED, "not joined");
   for (uint64_t n = 1; n <= 3; n++) {   // the same, left out by the emulator
     nnc_emu_set_drop(n);
@@ -381,6 +391,89 @@ static void test_graph_of_streams(void) {
   for (int i = 0; i < EVENTS; i++) OK(api.driver.EventDestroy(e[i]));
   for (int i = 0; i < 2; i++) OK(api.driver.StreamDestroy(s[i]));
   OK(api.driver.MemFree(memory));
+}
+
+enum { BEGUN, MADE, STORED, FREED, FETCHED, OVER, FAR_EVENTS };
+
+// Word 0 is made on the first stream, stored in page-locked memory on the second, made again, and on the third what was
+// stored is fetched to word 1. Without one of the waits; those for BEGUN, by which streams join, are always there.
+static CUresult capture_far(CUstream *s, CUevent *e, CUdeviceptr memory, uint32_t *far, int missing, CUgraph *graph) {
+  const CudaDriver *d = &api.driver;
+  OK(d->StreamBeginCapture(s[0], CU_STREAM_CAPTURE_MODE_RELAXED));
+  OK(d->EventRecord(e[BEGUN], s[0]));
+  for (int i = 1; i < 3; i++) OK(d->StreamWaitEvent(s[i], e[BEGUN], 0));
+  OK(d->MemsetD32Async(memory, 1, 1, s[0]));
+  OK(d->EventRecord(e[MADE], s[0]));
+  if (missing != MADE) OK(d->StreamWaitEvent(s[1], e[MADE], 0));
+  OK(d->MemcpyDtoHAsync(far + 1, memory, 4, s[1]));
+  OK(d->EventRecord(e[STORED], s[1]));
+  if (missing != FREED) OK(d->StreamWaitEvent(s[0], e[STORED], 0));
+  OK(d->MemsetD32Async(memory, 2, 1, s[0]));
+  if (missing != STORED) OK(d->StreamWaitEvent(s[2], e[STORED], 0));
+  OK(d->MemcpyHtoDAsync(memory + 4, far + 1, 4, s[2]));
+  OK(d->EventRecord(e[FETCHED], s[2]));
+  if (missing != FETCHED) OK(d->StreamWaitEvent(s[1], e[FETCHED], 0));
+  OK(d->MemcpyDtoHAsync(far + 1, memory + 4, 4, s[1]));
+  OK(d->EventRecord(e[OVER], s[1]));
+  if (missing != OVER) OK(d->StreamWaitEvent(s[0], e[OVER], 0));
+  return d->StreamEndCapture(s[0], graph);
+}
+
+static void fail_far(CUstream *s, CUevent *e, CUdeviceptr memory, uint32_t *far, int missing, const char *text) {
+  CUgraph graph = NULL;
+  CHECK(capture_far(s, e, memory, far, missing, &graph) == CUDA_ERROR_LAUNCH_FAILED, "event %d is missing", missing);
+  CHECK(strstr(nnc_emu_last_error(), text), "%s", nnc_emu_last_error());
+  nnc_emu_reset();
+  OK(api.driver.GraphDestroy(graph));
+}
+
+// Copies to page-locked memory and back on streams of their own: the same words in all orders, each missing wait is
+// found, by the bytes of either side, and copies that leave that memory.
+static void test_far_copies(void) {
+  const CudaDriver *d = &api.driver;
+  CUstream s[3];
+  CUevent e[FAR_EVENTS];
+  CUdeviceptr memory = upload(NULL, 8);
+  uint32_t *far = allocate_pinned(8), got[2], pageable = 0;
+  CUgraph graph;
+  CUgraphExec exec;
+  CHECK(far[0] == 0xffffffff && far[1] == 0xffffffff, "fresh page-locked memory is NaN");
+  CHECK(d->MemAllocHost((void *[]){NULL}, 0) == CUDA_ERROR_INVALID_VALUE, "page-locked memory of no bytes");
+  for (int i = 0; i < 3; i++) OK(d->StreamCreate(&s[i], CU_STREAM_NON_BLOCKING));
+  for (int i = 0; i < FAR_EVENTS; i++) OK(d->EventCreate(&e[i], CU_EVENT_DISABLE_TIMING));
+  OK(capture_far(s, e, memory, far, -1, &graph));
+  OK(d->GraphInstantiate(&exec, graph, 0));
+  for (uint64_t order = 0; order < 8; order++) {
+    nnc_emu_set_lanes(order);
+    far[1] = 9;
+    OK(d->GraphLaunch(exec, s[0]));
+    OK(d->StreamSynchronize(s[0]));
+    OK(d->MemcpyDtoH(got, memory, 8));
+    CHECK(got[0] == 2 && got[1] == 1 && far[1] == 1, "order %d: %u %u %u", (int)order, got[0], got[1], far[1]);
+  }
+  nnc_emu_set_lanes(0);
+  OK(d->GraphExecDestroy(exec));
+  OK(d->GraphDestroy(graph));
+  fail_far(s, e, memory, far, MADE, "stream 1, reads 4 bytes at 0 of device memory");
+  fail_far(s, e, memory, far, FREED, "writes 4 bytes at 0 of device memory");
+  fail_far(s, e, memory, far, STORED, "stream 2, reads 4 bytes at 4 of page-locked memory");
+  fail_far(s, e, memory, far, FETCHED, "stream 1, writes 4 bytes at 4 of page-locked memory");
+  fail_far(s, e, memory, far, OVER, "not joined");
+  CHECK(d->MemcpyDtoHAsync(far + 1, memory, 8, s[1]) == CUDA_ERROR_ILLEGAL_ADDRESS, "a copy past the end");
+  CHECK(strstr(nnc_emu_last_error(), "copy to the host of 8 bytes"), "%s", nnc_emu_last_error());
+  nnc_emu_reset();
+  OK(d->MemcpyHtoDAsync(memory, &pageable, 4, s[2]));   // by itself it may come from anywhere
+  OK(d->StreamBeginCapture(s[0], CU_STREAM_CAPTURE_MODE_RELAXED));
+  CHECK(d->MemcpyHtoDAsync(memory, &pageable, 4, s[0]) == CUDA_ERROR_ILLEGAL_ADDRESS, "a graph of pageable memory");
+  CHECK(strstr(nnc_emu_last_error(), "not inside one allocation of page-locked memory"), "%s", nnc_emu_last_error());
+  nnc_emu_reset();
+  OK(d->StreamEndCapture(s[0], &graph));
+  OK(d->GraphDestroy(graph));
+  for (int i = 0; i < FAR_EVENTS; i++) OK(d->EventDestroy(e[i]));
+  for (int i = 0; i < 3; i++) OK(d->StreamDestroy(s[i]));
+  OK(d->MemFree(memory));
+  OK(d->MemFreeHost(far));
+  CHECK(d->MemFreeHost(&pageable) == CUDA_ERROR_INVALID_VALUE, "memory of others is freed");
 }
 
 // Forwards, backwards and at random, every thread once; blocks of four warps and of one and a half.
@@ -429,6 +522,7 @@ int main(void) {
   test_graph();
   test_order();
   test_graph_of_streams();
+  test_far_copies();
   test_thread_order(128);
   test_thread_order(48);
   test_dynamic_shared();

@@ -84,13 +84,19 @@ typedef struct Allocation {
   char *base;
   size_t bytes;
 } Allocation;
+typedef struct Memory {
+  const char *name;   // for messages
+  size_t alignment;
+  uint64_t used;   // bytes, in whole units of the alignment
+  int n, capacity;
+  Allocation *allocations;   // Owned; sorted by address
+} Memory;
 // Of Device.late: copies from pageable memory arrive when somebody waits for the default stream.
 enum { EMU_LATE_PAGEABLE = 31 };
 typedef struct Device {
   bool initialised;
-  uint64_t total, used;   // bytes
-  int n, capacity;
-  Allocation *allocations;   // Owned; sorted by address
+  uint64_t total;          // bytes of memory
+  Memory memory, pinned;   // the device's own; what is page-locked of the host's
   struct CudaStream null_stream;
   struct CudaStream *streams;   // Owned
   CUresult broken;              // of the first fault; all later work fails with it, as on a device
@@ -115,6 +121,8 @@ bool emu_queue(CUstream stream, const Command *command);   // and runs what may 
 CUresult emu_drain(CUstream stream);                       // runs what is queued, and before that what it waits for
 CUresult emu_drain_all(void);
 void emu_command_free(Command *command);
+// The allocation that holds all of these bytes; NULL: none.
+const Allocation *emu_find(const Memory *memory, const void *p, size_t bytes);
 // The sorted ranges that the command may touch. Owned: free.
 EmuRange *emu_ranges(const Command *command, int *n);
 bool emu_capture(CUstream stream, const Command *command);   // false: out of memory

@@ -10,10 +10,13 @@
 #include "runtime/cuda/emulator/errors.h"
 #include "runtime/cuda/emulator/internal.h"
 
-enum { ALIGNMENT = 512, POISON = 0xff, PROCESSORS = 132 };
+enum { POISON = 0xff, PROCESSORS = 132 };
 #define DEFAULT_MEMORY (8ull << 30)
 
-static Device device = {.total = DEFAULT_MEMORY, .threads = 1};   // a driver has no handle for this either
+static Device device = {.total = DEFAULT_MEMORY,   // a driver has no handle for this either
+                        .memory = {.name = "device memory", .alignment = 512},
+                        .pinned = {.name = "page-locked memory", .alignment = 4096},
+                        .threads = 1};
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 struct CudaContext {
@@ -61,7 +64,7 @@ void nnc_emu_set_order(uint64_t order) { device.order = order; }
 void nnc_emu_set_lanes(uint64_t lanes) { device.lanes = lanes; }
 void nnc_emu_set_drop(uint64_t n) { device.drop = n; }
 void nnc_emu_set_memory(uint64_t bytes) { device.total = bytes; }
-int64_t nnc_emu_allocated_bytes(void) { return (int64_t)device.used; }
+int64_t nnc_emu_allocated_bytes(void) { return (int64_t)device.memory.used; }
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Device
@@ -160,51 +163,52 @@ static CUresult context_set_current(CUcontext c) {
 // Memory
 
 static CUresult mem_get_info(size_t *free_bytes, size_t *total_bytes) {
-  *free_bytes = device.total > device.used ? device.total - device.used : 0;
+  *free_bytes = device.total > device.memory.used ? device.total - device.memory.used : 0;
   *total_bytes = device.total;
   return CUDA_SUCCESS;
 }
 
-static CUresult mem_alloc(CUdeviceptr *address, size_t bytes) {
-  if (!bytes) return CUDA_ERROR_INVALID_VALUE;
-  pthread_mutex_lock(&lock);
-  CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
-  size_t rounded = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-  char *p = rounded >= bytes && rounded <= device.total - device.used ? aligned_alloc(ALIGNMENT, rounded) : NULL;
-  if (p && device.n == device.capacity) {
-    int larger = device.capacity ? 2 * device.capacity : 16;
-    Allocation *more = realloc(device.allocations, (size_t)larger * sizeof *more);
-    if (more) {
-      device.allocations = more;
-      device.capacity = larger;
-    } else {
-      free(p);
-      p = NULL;
-    }
-  }
-  if (p) {
-    memset(p, POISON, rounded);
-    int at = device.n++;
-    for (; at > 0 && device.allocations[at - 1].base > p; at--) device.allocations[at] = device.allocations[at - 1];
-    device.allocations[at] = (Allocation){p, bytes};
-    device.used += rounded;
-    *address = (CUdeviceptr)(uintptr_t)p;
-    result = CUDA_SUCCESS;
-  }
-  pthread_mutex_unlock(&lock);
-  return result;
+static bool make_room(Memory *m) {
+  if (m->n < m->capacity) return true;
+  int larger = m->capacity ? 2 * m->capacity : 16;
+  Allocation *more = realloc(m->allocations, (size_t)larger * sizeof *more);
+  if (!more) return false;
+  m->allocations = more;
+  m->capacity = larger;
+  return true;
 }
 
-static CUresult mem_free(CUdeviceptr address) {
+static size_t round_up(const Memory *m, size_t bytes) {
+  return (bytes + m->alignment - 1) / m->alignment * m->alignment;
+}
+
+// Fresh memory is NaN. NULL: there is none, or not so much within the limit.
+static char *allocate(Memory *m, size_t bytes, uint64_t limit) {
+  pthread_mutex_lock(&lock);
+  size_t rounded = round_up(m, bytes);
+  bool fits = rounded >= bytes && rounded <= limit - m->used && make_room(m);
+  char *p = fits ? aligned_alloc(m->alignment, rounded) : NULL;
+  if (p) {
+    memset(p, POISON, rounded);
+    int at = m->n++;
+    for (; at > 0 && m->allocations[at - 1].base > p; at--) m->allocations[at] = m->allocations[at - 1];
+    m->allocations[at] = (Allocation){p, bytes};
+    m->used += rounded;
+  }
+  pthread_mutex_unlock(&lock);
+  return p;
+}
+
+static CUresult release(Memory *m, uintptr_t address) {
   if (!address) return CUDA_SUCCESS;
   emu_drain_all();
   pthread_mutex_lock(&lock);
   CUresult result = CUDA_ERROR_INVALID_VALUE;
-  for (int i = 0; i < device.n; i++) {
-    if ((uintptr_t)device.allocations[i].base != address) continue;
-    device.used -= (device.allocations[i].bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    free(device.allocations[i].base);
-    memmove(&device.allocations[i], &device.allocations[i + 1], (size_t)(--device.n - i) * sizeof *device.allocations);
+  for (int i = 0; i < m->n; i++) {
+    if ((uintptr_t)m->allocations[i].base != address) continue;
+    m->used -= round_up(m, m->allocations[i].bytes);
+    free(m->allocations[i].base);
+    memmove(&m->allocations[i], &m->allocations[i + 1], (size_t)(--m->n - i) * sizeof *m->allocations);
     result = CUDA_SUCCESS;
     break;
   }
@@ -212,16 +216,20 @@ static CUresult mem_free(CUdeviceptr address) {
   return result;
 }
 
+static CUresult mem_alloc(CUdeviceptr *address, size_t bytes) {
+  if (!bytes) return CUDA_ERROR_INVALID_VALUE;
+  char *p = allocate(&device.memory, bytes, device.total);
+  *address = (CUdeviceptr)(uintptr_t)p;
+  return p ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+static CUresult mem_free(CUdeviceptr address) { return release(&device.memory, (uintptr_t)address); }
+
 static CUresult mem_alloc_host(void **address, size_t bytes) {
-  *address = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
+  if (!bytes) return CUDA_ERROR_INVALID_VALUE;
+  *address = allocate(&device.pinned, bytes, UINT64_MAX);
   return *address ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
-
-static CUresult mem_free_host(void *address) {
-  emu_drain_all();
-  free(address);
-  return CUDA_SUCCESS;
-}
+static CUresult mem_free_host(void *address) { return release(&device.pinned, (uintptr_t)address); }
 
 static CUresult copy(CUstream stream, CUdeviceptr to, bool to_device, CUdeviceptr from, bool from_device,
                      size_t bytes) {
@@ -381,14 +389,15 @@ static CUresult launch_kernel(CUfunction f, unsigned gx, unsigned gy, unsigned g
 // Execution
 
 EmuRange *emu_ranges(const Command *c, int *n) {
-  *n = c->n_ranges ? c->n_ranges : device.n;
+  const Memory *m = &device.memory;
+  *n = c->n_ranges ? c->n_ranges : m->n;
   EmuRange *ranges = malloc(((size_t)*n + 1) * sizeof *ranges);
   if (!ranges) return NULL;
   for (int i = 0; i < *n; i++)
     ranges[i] = c->n_ranges ? c->ranges[i]
-                            : (EmuRange){.name = "device memory",
-                                         .address = (uintptr_t)device.allocations[i].base,
-                                         .bytes = device.allocations[i].bytes};
+                            : (EmuRange){.name = m->name,
+                                         .address = (uintptr_t)m->allocations[i].base,
+                                         .bytes = m->allocations[i].bytes};
   return ranges;
 }
 
@@ -420,17 +429,37 @@ static CUresult execute_launch(const Command *c) {
   return emu_fault(fault, message);
 }
 
+const Allocation *emu_find(const Memory *m, const void *p, size_t bytes) {
+  const char *at = p;
+  for (int i = 0; i < m->n; i++) {
+    const Allocation *a = &m->allocations[i];
+    if (at >= a->base && at <= a->base + a->bytes && bytes <= (size_t)(a->base + a->bytes - at)) return a;
+  }
+  return NULL;
+}
+
 // What lies in [p, p + bytes) belongs to one allocation.
-static CUresult check_device_memory(const char *what, const char *p, size_t bytes) {
-  int n;
-  EmuRange *ranges = emu_ranges(&(Command){0}, &n);
-  bool inside = ranges && emu_ranges_contain(ranges, n, p, bytes);
-  free(ranges);
-  if (inside) return CUDA_SUCCESS;
+static CUresult check_memory(const Memory *m, const char *what, const char *p, size_t bytes) {
+  if (!bytes || emu_find(m, p, bytes)) return CUDA_SUCCESS;
   char message[256];
-  snprintf(message, sizeof message, "out of bounds: %s of %zu bytes at %p, which is not inside one allocation", what,
-           bytes, (const void *)p);
+  snprintf(message, sizeof message, "out of bounds: %s of %zu bytes at %p, which is not inside one allocation of %s",
+           what, bytes, (const void *)p, m->name);
   return emu_fault(EMU_OUT_OF_BOUNDS, message);
+}
+
+// Of the host's side only what begins in page-locked memory is known, unless all of it must lie there: a graph copies
+// when it runs, and pageable memory need not be what it was then.
+static CUresult check_copy(const Command *c, bool captured) {
+  const Memory *host = &device.pinned, *own = &device.memory;
+  bool to_known = captured || emu_find(host, c->to, 1), from_known = captured || emu_find(host, c->from, 1);
+  CUresult result = CUDA_SUCCESS;
+  if (c->to_device || to_known)
+    result = check_memory(c->to_device ? own : host, c->to_device ? "copy to device memory" : "copy to the host", c->to,
+                          c->bytes);
+  if (!result && (c->from_device || from_known))
+    result = check_memory(c->from_device ? own : host,
+                          c->from_device ? "copy from device memory" : "copy from the host", c->from, c->bytes);
+  return result;
 }
 
 CUresult emu_execute(const Command *c) {
@@ -440,12 +469,11 @@ CUresult emu_execute(const Command *c) {
   switch (c->kind) {
   case COMMAND_LAUNCH: return execute_launch(c);
   case COMMAND_COPY:
-    if (c->to_device) result = check_device_memory("copy to device memory", c->to, c->bytes);
-    if (!result && c->from_device) result = check_device_memory("copy from device memory", c->from, c->bytes);
+    result = check_copy(c, false);
     if (!result) memmove(c->to, c->from, c->bytes);
     return result;
   case COMMAND_SET:
-    result = check_device_memory("memset", c->to, c->bytes);
+    result = check_memory(&device.memory, "memset", c->to, c->bytes);
     for (size_t i = 0; i < c->bytes && !result; i += (size_t)c->value_bytes)
       memcpy(c->to + i, &c->value, (size_t)c->value_bytes);
     return result;
@@ -474,8 +502,9 @@ CUresult emu_submit(CUstream stream, Command *c) {
   CUresult result;
   bool kept = false;
   if (s->capture) {
-    kept = emu_capture(s, c);
-    result = kept ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+    result = c->kind == COMMAND_COPY ? check_copy(c, true) : CUDA_SUCCESS;
+    kept = !result && emu_capture(s, c);
+    if (!result && !kept) result = CUDA_ERROR_OUT_OF_MEMORY;
   } else if (device.late && stream) {
     kept = emu_queue(stream, c);
     result = kept ? device.broken : CUDA_ERROR_OUT_OF_MEMORY;

@@ -54,13 +54,15 @@ static bool meet(const EmuRange *a, const EmuRange *b) {
   return !(a->read_only && b->read_only) && from - a->address < a->bytes && from - b->address < b->bytes;
 }
 
-// Where an address lies in its allocation.
-static unsigned long long offset_of(uintptr_t address) {
-  const Device *d = emu_device();
-  for (int i = 0; i < d->n; i++) {
-    uintptr_t base = (uintptr_t)d->allocations[i].base;
-    if (address >= base && address - base < d->allocations[i].bytes) return (unsigned long long)(address - base);
+// Where an address lies in its allocation, and in which memory that is.
+static unsigned long long offset_of(uintptr_t address, const char **memory) {
+  const Memory *all[] = {&emu_device()->memory, &emu_device()->pinned};
+  for (int i = 0; i < 2; i++) {
+    const Allocation *a = emu_find(all[i], (const char *)address, 1);
+    *memory = all[i]->name;
+    if (a) return (unsigned long long)(address - (uintptr_t)a->base);
   }
+  *memory = "memory";
   return (unsigned long long)address;
 }
 
@@ -69,11 +71,13 @@ static CUresult race(CUgraph g, int first, const EmuRange *a, int second, const 
   uintptr_t from = a->address > b->address ? a->address : b->address;
   uint64_t left = a->bytes - (from - a->address), bytes = b->bytes - (from - b->address);
   if (left < bytes) bytes = left;
+  const char *memory;
+  unsigned long long offset = offset_of(from, &memory);
   snprintf(message, sizeof message,
-           "race: command %d of the graph, '%s' on stream %d, %s %llu bytes at %llu, which command %d, '%s' on stream "
-           "%d, %s, and no event orders them",
+           "race: command %d of the graph, '%s' on stream %d, %s %llu bytes at %llu of %s, which command %d, '%s' on "
+           "stream %d, %s, and no event orders them",
            second, b->name, g->commands[second].lane, b->read_only ? "reads" : "writes", (unsigned long long)bytes,
-           offset_of(from), first, a->name, g->commands[first].lane, a->read_only ? "reads" : "writes");
+           offset, memory, first, a->name, g->commands[first].lane, a->read_only ? "reads" : "writes");
   return emu_fault(EMU_RACE, message);
 }
 
