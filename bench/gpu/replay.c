@@ -1,8 +1,9 @@
 // Runs recorded kernels on a GPU through the runtime's table of driver functions: compares their results with those
 // recorded (test/codegen/record.c), or times them (kernels.c). One JSON object per line on stdout, as soon as it is
 // known.
-//   replay [--device=N] [--seconds=S] copy BYTES | SUITE...      SUITE.cases, with SUITE.data and SUITE.cubin or .ptx
-//   beside it (emulated: SUITE.so)
+//   replay [--device=N] [--seconds=S] copy BYTES | link BYTES | SUITE...
+//   link: copies to page-locked memory and back. SUITE.cases, with SUITE.data and SUITE.cubin or .ptx beside it
+//   (emulated: SUITE.so)
 #include <dlfcn.h>
 #include <getopt.h>
 #include <math.h>
@@ -445,6 +446,119 @@ static bool run_copy(Replay *r, const char *bytes) {
   return true;
 }
 
+// ---------------------------------------------------------------------------------------------------------------------
+// Between the device and page-locked memory, beside compute: what a machine file says of a far tier
+
+typedef struct Link {
+  bool out, in;               // copies of `bytes` to the host, from it
+  bool joins;                 // what is timed ends with them; else compute goes on and they run beside it
+  int64_t pieces;             // of a copy
+  int n_products, n_copies;   // what compute does meanwhile
+  Case product;
+  Copy copy;          // on the device
+  CUdeviceptr near;   // 2 x bytes
+  char *far;          // Owned, page-locked; the same
+  int64_t bytes;
+  CUevent begun, over[NNC_LANES];
+} Link;
+
+static bool copy_on_lane(const Replay *r, const Link *l, NncLane lane) {
+  CUstream stream = r->m.lanes[lane];
+  bool out = lane == NNC_LANE_OUT, ok = CUDA(&r->m, "link", StreamWaitEvent, stream, l->begun, 0);
+  int64_t piece = l->bytes / l->pieces, base = out ? 0 : l->bytes;
+  for (int64_t at = 0; ok && at < piece * l->pieces; at += piece) {
+    CUdeviceptr near = l->near + (CUdeviceptr)(base + at);
+    ok = out ? CUDA(&r->m, "link", MemcpyDtoHAsync, l->far + base + at, near, (size_t)piece, stream)
+             : CUDA(&r->m, "link", MemcpyHtoDAsync, near, l->far + base + at, (size_t)piece, stream);
+  }
+  ok = ok && CUDA(&r->m, "link", EventRecord, l->over[lane], stream);
+  return ok && (!l->joins || CUDA(&r->m, "link", StreamWaitEvent, r->m.compute, l->over[lane], 0));
+}
+
+static bool once_link(Replay *r, void *context) {
+  Link *l = context;
+  bool ok = CUDA(&r->m, "link", EventRecord, l->begun, r->m.compute);
+  for (int i = 0; ok && i < l->n_products; i++) ok = run_gemm(r, &l->product);
+  for (int i = 0; ok && i < l->n_copies; i++) ok = once_copy(r, &l->copy);
+  return ok && (!l->out || copy_on_lane(r, l, NNC_LANE_OUT)) && (!l->in || copy_on_lane(r, l, NNC_LANE_IN));
+}
+
+// Milliseconds, 0 after a failure. `moved` of both directions together.
+static double time_link(Replay *r, Link *l, const char *name, double moved) {
+  double median = 0, least = 0;
+  bool ok = measure(r, name, once_link, l, &median, &least);
+  for (int lane = NNC_LANE_OUT; lane <= NNC_LANE_IN; lane++)
+    ok = ok && CUDA(&r->m, name, StreamSynchronize, r->m.lanes[lane]);
+  if (ok) print_time(name, median, least, l->n_products * l->product.flops, moved);
+  fflush(stdout);
+  return ok ? median : 0;
+}
+
+// As many turns as take most of the time of the copies that go on beside them.
+static int turns_within(double milliseconds, double one) {
+  return one > 0 && one < milliseconds ? (int)(milliseconds / one) : 1;
+}
+
+static bool time_beside(Replay *r, Link *l, const char *what, int *n, double milliseconds) {
+  char name[64];
+  Link alone = *l;
+  int *turns = n == &l->n_products ? &alone.n_products : &alone.n_copies;
+  alone.out = alone.in = false;
+  *turns = 1;
+  double one = 0, least;
+  if (!measure(r, what, once_link, &alone, &one, &least)) return false;
+  *turns = *n = turns_within(0.8 * milliseconds, one);
+  snprintf(name, sizeof name, "%s alone", what);
+  bool ok = time_link(r, &alone, name, 0) > 0;
+  snprintf(name, sizeof name, "%s beside copies", what);
+  l->joins = false;
+  ok = ok && time_link(r, l, name, 2 * (double)l->bytes) > 0;
+  *n = 0;
+  return ok;
+}
+
+static bool open_link(Replay *r, Link *l) {
+  int side = EMULATED ? 64 : 4096;
+  int64_t product = (int64_t)side * side * 2;
+  l->product = (Case){.name = "product", .flops = 2 * pow(side, 3), .n_buffers = 3};
+  l->product.gemm = (Gemm){CUDA_R_16BF, CUBLAS_COMPUTE_32F, side, side, side, CUBLAS_OP_T, CUBLAS_OP_N};
+  l->product.buffers = xcalloc(3, sizeof(Buffer));
+  for (int i = 0; i < 3; i++) l->product.buffers[i] = (Buffer){.type = 'b', .bytes = product, .before = -1, .same = -1};
+  l->copy.bytes = (size_t)l->bytes / 4;
+  bool ok = upload(r, NULL, &l->product) && CUDA(&r->m, "link", MemAlloc, &l->near, 2 * (size_t)l->bytes) &&
+            CUDA(&r->m, "link", MemsetD8Async, l->near, 0, 2 * (size_t)l->bytes, r->m.compute) &&
+            cuda_wait(&r->m, "link") && cuda_allocate_pinned(&r->m, "link", 2 * (size_t)l->bytes, &l->far) &&
+            CUDA(&r->m, "link", EventCreate, &l->begun, CU_EVENT_DISABLE_TIMING) &&
+            CUDA(&r->m, "link", MemAlloc, &l->copy.from, l->copy.bytes) &&
+            CUDA(&r->m, "link", MemAlloc, &l->copy.to, l->copy.bytes);
+  for (int lane = NNC_LANE_OUT; ok && lane <= NNC_LANE_IN; lane++)
+    ok = cuda_open_lane(&r->m, (NncLane)lane) &&
+         CUDA(&r->m, "link", EventCreate, &l->over[lane], CU_EVENT_DISABLE_TIMING);
+  if (ok) memset(l->far, 0, 2 * (size_t)l->bytes);
+  return ok;
+}
+
+// Each direction alone and both at once, in one piece and in pieces of 4 KiB, and what compute loses beside both.
+static bool run_link(Replay *r, const char *bytes) {
+  enum { SMALL = 4096, PIECES = 100 };
+  Link l = {.bytes = strtoll(bytes, NULL, 10) / SMALL * SMALL, .pieces = 1, .joins = true};
+  if (l.bytes < PIECES * SMALL || !open_link(r, &l)) return false;
+  l.out = true;
+  bool ok = time_link(r, &l, "out", (double)l.bytes) > 0;
+  l.out = false, l.in = true;
+  ok = ok && time_link(r, &l, "in", (double)l.bytes) > 0;
+  l.out = true;
+  double both = ok ? time_link(r, &l, "both", 2 * (double)l.bytes) : 0;
+  Link small = l;
+  small.bytes = PIECES * SMALL, small.pieces = PIECES;
+  small.in = false;
+  ok = both > 0 && time_link(r, &small, "out, 100 of 4 KiB", (double)small.bytes) > 0;
+  small.in = true, small.out = false;
+  ok = ok && time_link(r, &small, "in, 100 of 4 KiB", (double)small.bytes) > 0;
+  return ok && time_beside(r, &l, "product", &l.n_products, both) &&
+         time_beside(r, &l, "copy on the device", &l.n_copies, both);
+}
+
 static bool open_gpu(Replay *r) {
   CudaMemory *m = &r->m;
   int version = 0, cublas = 0;
@@ -476,12 +590,13 @@ int main(int argc, char **argv) {
     default: return EXIT_USAGE;
     }
   if (optind == argc) {
-    fprintf(stderr, "usage: replay [--device=N] [--seconds=S] copy BYTES | SUITE...\n");
+    fprintf(stderr, "usage: replay [--device=N] [--seconds=S] copy BYTES | link BYTES | SUITE...\n");
     return EXIT_USAGE;
   }
   bool ok = open_gpu(&r);
   fflush(stdout);
   if (ok && !strcmp(argv[optind], "copy")) ok = optind + 1 < argc && run_copy(&r, argv[optind + 1]);
+  else if (ok && !strcmp(argv[optind], "link")) ok = optind + 1 < argc && run_link(&r, argv[optind + 1]);
   else
     for (int i = optind; ok && i < argc; i++)
       ok = run_suite(&r, argv[i]);   // after a failed launch the context is of no use

@@ -15,4 +15,7 @@ for name, ms in ('conv forward bf16 3x3 64 to 64 at 56', 2.0), ('gemm forward bf
         'gemm forward bf16 3x3 128 to 128 at 56 stride 2', 1.0):
     rows.append({'part': 'kernels', 'kind': 'time', 'name': name, 'median_ms': ms, 'flops': 1e9, 'bytes': 1e6})
 rows.append({'part': 'peers', 'kind': 'peer', 'model': 'conv', 'name': 'forward bf16 3x3 128 to 128 at 56 stride 2', 'median_ms': 2.0, 'flops': 1e9})
+for name, ms, size in ('out', 5.0, 250e6), ('in', 6.25, 250e6), ('both', 6.25, 500e6), ('out, 100 of 4 KiB', 0.21024, 409600), ('in, 100 of 4 KiB', 0.21024, 409600), (
+        'product alone', 1.0, 0), ('product beside copies', 1.01, 0), ('copy on the device alone', 0.8, 0), ('copy on the device beside copies', 1.0, 0):
+    rows.append({'part': 'link', 'kind': 'time', 'name': name, 'median_ms': ms, 'bytes': size})
 print(run.table({'rows': rows}))
