@@ -229,6 +229,7 @@ static RematSchedule trace_schedule(const Exact *exact, int goal) {
 }
 
 RematExact remat_exact(const RematProblem *problem, int64_t budget_bytes, int64_t max_states, RematSchedule *schedule) {
+  if (problem->far) return remat_exact_tiers(problem, budget_bytes, max_states, schedule);
   *schedule = (RematSchedule){0};
   if (problem->n_nodes > MAX_NODES) return REMAT_EXACT_UNKNOWN;
   if (problem->fixed_bytes > budget_bytes) return REMAT_EXACT_INFEASIBLE;

@@ -82,6 +82,13 @@ typedef struct WalkRule {
 // Builds the schedule of a rule into `builder`. False when it grew beyond builder->limit.
 bool remat_build_walk(RematBuilder *builder, const WalkRule *rule);
 
+// ---- exact_tiers.c ----
+
+// remat_exact for problems with a far tier of up to 12 nodes; shares no code with the search. `max_labels` 0: a
+// default.
+RematExact remat_exact_tiers(const RematProblem *problem, int64_t budget_bytes, int64_t max_labels,
+                             RematSchedule *schedule);
+
 // ---- seeds.c ----
 
 // Schedules made for a peak of `budget_bytes`, most promising first; they may miss it. `visit` gets each, owns none,
