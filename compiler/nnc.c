@@ -417,7 +417,7 @@ static bool plan_value(void *context, FitPlan *plan) {
   snprintf(text, sizeof text, "%lld", (long long)plan->value);
   o.memory_budget = NULL;
   o.defines.list = allocate_array((size_t)o.defines.n + 1, sizeof *o.defines.list);
-  memcpy(o.defines.list, fit->options->defines.list, (size_t)o.defines.n * sizeof *o.defines.list);
+  if (o.defines.n) memcpy(o.defines.list, fit->options->defines.list, (size_t)o.defines.n * sizeof *o.defines.list);
   o.defines.list[o.defines.n++] =
       (Define){.name = o.fit, .text = text, .number = (double)plan->value, .is_number = true};
   bool first = plan->value == 1;   // what is wrong with a larger value is no mistake of the user's
