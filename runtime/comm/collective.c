@@ -7,49 +7,77 @@
 #include "runtime/comm/comm.h"
 #include "runtime/runtime.h"
 
-// In the thread of the lane: the team computes meanwhile.
-#define SUM(type)                                                                \
-  do {                                                                           \
-    type *to = sum;                                                              \
-    const type *from = part;                                                     \
-    for (int64_t i = 0; i < n; i++) to[i] = (first ? (type)0 : to[i]) + from[i]; \
+// In the thread of the lane: the team computes meanwhile. sum = ((0 + parts[0]) + parts[1]) + …, or with the sum itself
+// in place of 0; one of the parts may be where the sum is. Read and written once, however many ranks there are.
+typedef float F32x4 __attribute__((vector_size(16), aligned(4), may_alias));
+typedef double F64x2 __attribute__((vector_size(16), aligned(8), may_alias));
+
+#define SUM(type, Vector)                                                    \
+  do {                                                                       \
+    type *to = sum;                                                          \
+    int64_t i = 0, line = (int64_t)(64 / sizeof(type));                      \
+    for (; i + line <= n; i += line) {                                       \
+      Vector *out = (Vector *)(to + i), a = {0}, b = {0}, c = {0}, d = {0};  \
+      if (!starts) a = out[0], b = out[1], c = out[2], d = out[3];           \
+      for (int r = 0; r < ranks.size; r++) {                                 \
+        const Vector *in = (const Vector *)((const type *)parts[r] + i);     \
+        a += in[0], b += in[1], c += in[2], d += in[3];                      \
+      }                                                                      \
+      out[0] = a, out[1] = b, out[2] = c, out[3] = d;                        \
+    }                                                                        \
+    for (; i < n; i++) {                                                     \
+      type x = starts ? 0 : to[i];                                           \
+      for (int r = 0; r < ranks.size; r++) x += ((const type *)parts[r])[i]; \
+      to[i] = x;                                                             \
+    }                                                                        \
   } while (0)
 
 // bf16 and f16: in f32, rounded after each addition.
-static void add_narrow(NncDtype dtype, void *sum, const void *part, int64_t n, bool first) {
+static void add_narrow(NncDtype dtype, uint16_t *sum, const void *const *parts, int64_t n, bool starts) {
   enum { CHUNK = 512 };
   for (int64_t i = 0; i < n; i += CHUNK) {
     float x[CHUNK], y[CHUNK];
+    uint16_t rounded[CHUNK];
     int64_t count = n - i < CHUNK ? n - i : CHUNK;
-    narrow_to_float(dtype, (const uint16_t *)part + i, y, count);
-    if (first) memset(x, 0, sizeof x);
-    else narrow_to_float(dtype, (const uint16_t *)sum + i, x, count);
-    for (int64_t k = 0; k < count; k++) x[k] += y[k];
-    narrow_from_float(x, dtype, (uint16_t *)sum + i, count);
+    for (int r = 0; r < ranks.size; r++) {
+      if (r == 0 && starts) memset(x, 0, sizeof x);
+      else narrow_to_float(dtype, r == 0 ? sum + i : rounded, x, count);
+      narrow_to_float(dtype, (const uint16_t *)parts[r] + i, y, count);
+      for (int64_t k = 0; k < count; k++) x[k] += y[k];
+      narrow_from_float(x, dtype, rounded, count);
+    }
+    memcpy(sum + i, rounded, (size_t)count * sizeof *sum);
   }
 }
 
-// sum = part, or sum += part.
-static void add_part(NncDtype dtype, void *sum, const void *part, int64_t n, bool first) {
-  if (dtype == NNC_F32) SUM(float);
-  else if (dtype == NNC_F64) SUM(double);
-  else add_narrow(dtype, sum, part, n, first);
+static void add_parts(NncDtype dtype, void *sum, const void *const *parts, int64_t n, bool starts) {
+  if (dtype == NNC_F32) SUM(float, F32x4);
+  else if (dtype == NNC_F64) SUM(double, F64x2);
+  else add_narrow(dtype, sum, parts, n, starts);
 }
 
 int64_t collective_part(int64_t n, int r) { return n / ranks.size * r + (n % ranks.size < r ? n % ranks.size : r); }
 
+typedef struct Sum {   // of a part, as it comes
+  NncDtype dtype;
+  char *to;
+  bool starts;   // with 0, not with what is there
+} Sum;
+
+static void add_chunk(const void *context, int64_t from, int64_t bytes, const void *const *parts) {
+  const Sum *s = context;
+  add_parts(s->dtype, s->to + from, parts, bytes / dtype_bytes(s->dtype), s->starts);
+}
+
 static void reduce_piece(const NncComm *comm, NncDtype dtype, char *data, int64_t n, char *staging) {
-  static int count[NNC_MAX_RANKS], at[NNC_MAX_RANKS], own_count[NNC_MAX_RANKS], own_at[NNC_MAX_RANKS];
-  int64_t size = dtype_bytes(dtype), begin = collective_part(n, ranks.rank),
-          own = collective_part(n, ranks.rank + 1) - begin;
+  static int count[NNC_MAX_RANKS], at[NNC_MAX_RANKS];
+  int64_t size = dtype_bytes(dtype);
   for (int r = 0; r < ranks.size; r++) {
     at[r] = (int)(collective_part(n, r) * size);
     count[r] = (int)(collective_part(n, r + 1) * size) - at[r];
-    own_at[r] = (int)(own * size * r);
-    own_count[r] = (int)(own * size);
   }
-  comm->exchange(data, count, at, staging, own_count, own_at);
-  for (int r = 0; r < ranks.size; r++) add_part(dtype, data + begin * size, staging + own_at[r], own, r == 0);
+  Sum sum = {.dtype = dtype, .to = data + at[ranks.rank], .starts = true};
+  comm->exchange(data, count, at, staging, add_chunk, &sum);
   comm->all_gather(data, count, at);
 }
 
@@ -114,11 +142,11 @@ static void reduce_scatter(const NncCollective *c, int n_buffers, const int64_t 
       count[r] = (int)(n * size), at[r] = (int)(n * size * r);
       copy_from_parts(c, n_tensors, bytes, buffers, r, from, n, workspace + at[r]);
     }
-    if (ranks.size > 1) ranks.comm->exchange(workspace, count, at, come, count, at);
-    else memcpy(come, workspace, (size_t)(n * size));
     if (c->adds)
       copy_from_all(n_tensors, bytes + n_tensors, buffers + n_tensors, from * size, n * size, sum + from * size);
-    for (int r = 0; r < c->ranks; r++) add_part(c->dtype, sum + from * size, come + at[r], n, r == 0 && !c->adds);
+    Sum piece_sum = {.dtype = c->dtype, .to = sum + from * size, .starts = !c->adds};
+    if (ranks.size > 1) ranks.comm->exchange(workspace, count, at, come, add_chunk, &piece_sum);
+    else add_chunk(&piece_sum, 0, n * size, (const void *const[]){workspace});
   }
 }
 

@@ -20,6 +20,9 @@ typedef struct Starter {
 // reported, and *bad set.
 bool starter_find(int i, Starter *out, bool *bad);
 
+// Bytes [from, from + bytes) of a part, as rank r has them at parts[r].
+typedef void (*CommTake)(const void *context, int64_t from, int64_t bytes, const void *const *parts);
+
 // All functions are called by all ranks in the same order, by one thread at a time: in a step by that of the lane
 // `comm`. Counts and places in bytes; a call that fails ends the process and, with it, all ranks.
 typedef struct NncComm {
@@ -29,9 +32,10 @@ typedef struct NncComm {
   // after reporting.
   bool (*open)(const Starter *starter, int *rank, int *size, double timeout);
   bool (*takes_lane)(void);   // calls may come from another thread than that of open; NULL: they may
-  // To rank r `send_count[r]` bytes at `send_at[r]`; from it `receive_count[r]` to `receive_at[r]`.
-  void (*exchange)(const void *send, const int *send_count, const int *send_at, void *receive, const int *receive_count,
-                   const int *receive_at);
+  // To rank r `count[r]` bytes at `at[r]`. From each other rank come as many as this one has for itself, in chunks
+  // (comm_chunk), by way of `staging`, which holds this many bytes of each rank; `take` gets a chunk of all in turn,
+  // while a cache still has it, the own one from `send`, and may write there.
+  void (*exchange)(void *send, const int *count, const int *at, void *staging, CommTake take, const void *context);
   // Of `all` every rank brings the part of its number.
   void (*all_gather)(void *all, const int *count, const int *at);
   void (*broadcast)(void *data, int bytes, int root);
@@ -40,6 +44,13 @@ typedef struct NncComm {
   void (*close)(void);
   void (*abort)(int status);   // of all ranks
 } NncComm;
+
+// How a part that comes in chunks is divided: so that two chunks of two ranks stay in a core's own cache, and two of
+// each rank are no more than a part of each.
+static inline int comm_chunk(int part) {
+  enum { LARGEST = 256 << 10, LINE = 64 };
+  return part <= LARGEST ? part : part / 2 < LARGEST ? part / 2 / LINE * LINE : LARGEST;
+}
 
 // This process among the others: rank 0 of 1 until ranks_open.
 typedef struct Ranks {

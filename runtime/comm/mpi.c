@@ -29,13 +29,12 @@ static volatile bool is_closing;
 static void pause_for(long nanoseconds) { nanosleep(&(struct timespec){0, nanoseconds}, NULL); }
 
 // A rank that waits leaves the processor to those that compute: there may be more ranks than cores.
-static void wait_for(MPI_Request *request) {
+static void wait_for_all(int n, MPI_Request *requests) {
   enum { QUICK = 200, YIELDING = 2000 };
-  int done = 0;
-  for (int tries = 0;; tries++) {
-    MPI_Test(request, &done, MPI_STATUS_IGNORE);
-    if (done) return;
-    if (tries > YIELDING) pause_for(100000);
+  for (int tries = 0, done = 0; n > 0; tries++) {
+    MPI_Test(&requests[n - 1], &done, MPI_STATUS_IGNORE);
+    if (done) n--;
+    else if (tries > YIELDING) pause_for(100000);
     else if (tries > QUICK) sched_yield();
   }
 }
@@ -135,35 +134,67 @@ static void abort_mpi(int status) {
   _exit(status);
 }
 
-static void exchange(const void *send, const int *send_count, const int *send_at, void *receive,
-                     const int *receive_count, const int *receive_at) {
-  MPI_Request request;
-  MPI_Ialltoallv(send, send_count, send_at, MPI_BYTE, receive, receive_count, receive_at, MPI_BYTE, data, &request);
-  wait_for(&request);
+static int n_chunks(int part) { return part ? (part + comm_chunk(part) - 1) / comm_chunk(part) : 0; }
+
+// Everything is offered at once, so that who is behind delays nobody. Returns the requests. Owned: free().
+static MPI_Request *send_parts(const char *from, const int *count, const int *at, int *n) {
+  *n = 0;
+  for (int r = 0; r < n_ranks; r++) *n += r == own_rank ? 0 : n_chunks(count[r]);
+  MPI_Request *sent = xcalloc((size_t)*n + 1, sizeof *sent), *next = sent;
+  for (int r = 0; r < n_ranks; r++)
+    for (int i = 0, chunk = comm_chunk(count[r]); i < count[r] && r != own_rank; i += chunk)
+      MPI_Isend(from + at[r] + i, chunk < count[r] - i ? chunk : count[r] - i, MPI_BYTE, r, 0, data, next++);
+  return sent;
+}
+
+// Two chunks of each rank are under way or here: the next come while these are taken.
+static void exchange(void *send, const int *count, const int *at, void *staging, CommTake take, const void *context) {
+  int n_sent, part = count[own_rank], chunk = comm_chunk(part), chunks = n_chunks(part);
+  MPI_Request *sent = send_parts(send, count, at, &n_sent), *coming = xcalloc(2 * (size_t)n_ranks, sizeof *coming);
+  const void **parts = xcalloc((size_t)n_ranks, sizeof *parts);
+  for (int i = -1; i < chunks; i++) {
+    int next = i + 1, begin = next * chunk;
+    for (int r = 0; next < chunks && r < n_ranks; r++) {
+      MPI_Request *request = &coming[next % 2 * n_ranks + r];
+      *request = MPI_REQUEST_NULL;
+      if (r == own_rank) continue;
+      MPI_Irecv((char *)staging + ((int64_t)(next % 2) * n_ranks + r) * chunk,
+                chunk < part - begin ? chunk : part - begin, MPI_BYTE, r, 0, data, request);
+    }
+    if (i < 0) continue;
+    wait_for_all(n_ranks, &coming[i % 2 * n_ranks]);
+    for (int r = 0; r < n_ranks; r++) parts[r] = (char *)staging + ((int64_t)(i % 2) * n_ranks + r) * chunk;
+    parts[own_rank] = (char *)send + at[own_rank] + (int64_t)i * chunk;
+    take(context, (int64_t)i * chunk, chunk < part - i * chunk ? chunk : part - i * chunk, parts);
+  }
+  wait_for_all(n_sent, sent);
+  free(parts);
+  free(coming);
+  free(sent);
 }
 
 static void all_gather(void *all, const int *count, const int *at) {
   MPI_Request request;
   MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_BYTE, all, count, at, MPI_BYTE, data, &request);
-  wait_for(&request);
+  wait_for_all(1, &request);
 }
 
 static void broadcast(void *bytes, int n, int root) {
   MPI_Request request;
   MPI_Ibcast(bytes, n, MPI_BYTE, root, data, &request);
-  wait_for(&request);
+  wait_for_all(1, &request);
 }
 
 static void send_to(const void *bytes, int n, int to) {
   MPI_Request request;
   MPI_Isend(bytes, n, MPI_BYTE, to, 0, data, &request);
-  wait_for(&request);
+  wait_for_all(1, &request);
 }
 
 static void receive_from(void *bytes, int n, int from) {
   MPI_Request request;
   MPI_Irecv(bytes, n, MPI_BYTE, from, 0, data, &request);
-  wait_for(&request);
+  wait_for_all(1, &request);
 }
 
 #ifdef OPEN_MPI

@@ -112,31 +112,43 @@ static void move_bytes(int rank, int events) {
   if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) lost(rank);
 }
 
-// All that `transfers` holds.
-static void transfer(void) {
+// All that `transfers` holds to receive, and to send, too, unless `receives` is all that is asked for.
+static void transfer_until(bool receives) {
   for (;;) {
-    int n = 0;
+    int n = 0, n_in = 0;
     for (int k = 0; k < r.size; k++) {
       const Transfer *t = &transfers[k];
       waiting[k] = (struct pollfd){.fd = t->n_out || t->n_in ? r.peers[k].socket : -1,
                                    .events = (short)((t->n_out ? POLLOUT : 0) | (t->n_in ? POLLIN : 0))};
       n += waiting[k].fd >= 0;
+      n_in += t->n_in > 0;
     }
-    if (!n) return;
+    if (!n || (receives && !n_in)) return;
     if (poll(waiting, (nfds_t)r.size, 1000) <= 0) continue;
     for (int k = 0; k < r.size; k++)
       if (waiting[k].fd >= 0 && waiting[k].revents) move_bytes(k, waiting[k].revents);
   }
 }
 
-static void exchange(const void *send, const int *send_count, const int *send_at, void *receive,
-                     const int *receive_count, const int *receive_at) {
+static void transfer(void) { transfer_until(false); }
+
+static void exchange(void *send, const int *count, const int *at, void *staging, CommTake take, const void *context) {
+  const void **parts = xcalloc((size_t)r.size, sizeof *parts);
+  int part = count[r.rank], chunk = comm_chunk(part);
   for (int k = 0; k < r.size; k++)
-    if (k != r.rank)
-      transfers[k] = (Transfer){(const char *)send + send_at[k], (char *)receive + receive_at[k], send_count[k],
-                                receive_count[k]};
-  memcpy((char *)receive + receive_at[r.rank], (const char *)send + send_at[r.rank], (size_t)send_count[r.rank]);
+    if (k != r.rank) transfers[k] = (Transfer){.out = (char *)send + at[k], .n_out = count[k]};
+  for (int i = 0; i < part; i += chunk) {
+    int n = chunk < part - i ? chunk : part - i;
+    for (int k = 0; k < r.size; k++) {
+      char *to = (char *)staging + (int64_t)k * chunk;
+      parts[k] = k == r.rank ? (char *)send + at[k] + i : to;
+      if (k != r.rank) transfers[k].in = to, transfers[k].n_in = n;
+    }
+    transfer_until(true);
+    take(context, i, n, parts);
+  }
   transfer();
+  free(parts);
 }
 
 static void all_gather(void *all, const int *count, const int *at) {

@@ -61,7 +61,8 @@ CASES = [
     ("lstm", "lstm_lm.nn", ["N=2", "T=12", "width=16"], LSTM, []),
     ("two_inputs", "two_inputs.nn", ["N=4", "T=4", "size=8"], [], []),
 ]
-NAMED = [("gpt_layers", "gpt_small.nn", ["B=8", "T=16", "width=32", "layers=4", "heads=2"], [], [])]   # only where it is asked for
+NAMED = [("mlp", "mlp.nn", ["N=8"], [], []),   # whose parts come in several chunks
+         ("gpt_layers", "gpt_small.nn", ["B=8", "T=16", "width=32", "layers=4", "heads=2"], [], [])]   # only where it is asked for
 
 def tensors(path):
     """Of a checkpoint: name to type, shape and bytes, and its metadata without checksums; sums of gradients, zeros between steps, left out."""
