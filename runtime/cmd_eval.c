@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "runtime/comm/comm.h"
 #include "runtime/options.h"
 #include "runtime/runtime.h"
 
@@ -37,7 +38,9 @@ static bool evaluate(const EvalOptions *o, const NncFunction *f) {
   if (ok && train.records) ok = dataset_validation(&train, f, &d);
   ok = ok && session_open(&s, SESSION_EVAL, &o->device) && weights_load_given(o->weights, s.arena.base) &&
        arena_push_persistent(&s.arena);
-  ok = ok && session_evaluate(&s, &d, &m);
+  ok = ranks_begin_together(ok, &s, o->weights, (RankFact){"eval records", (uint64_t)d.records, true},
+                            (RankFact){"other eval data", ranks_data_sum(&d), false});
+  ok = ok && ranks_end_together(session_evaluate(&s, &d, &m));
   bool measured = ok;
   for (int i = 0; measured && i < m.n; i++) {
     if (isfinite(m.values[i])) continue;
@@ -67,6 +70,6 @@ int cmd_eval(int argc, char **argv) {
     report_error("%s names no eval data", nnc_program.source);
     return EXIT_DIAGNOSTIC;
   }
-  if (evaluate(&o, f)) return EXIT_DONE;
-  return signals_stop_requested() ? EXIT_INTERRUPTED : EXIT_DIAGNOSTIC;
+  bool ok = ranks_open_together() && evaluate(&o, f);
+  return ranks_close(ok ? EXIT_DONE : signals_stop_requested() ? EXIT_INTERRUPTED : EXIT_DIAGNOSTIC);
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/comm/comm.h"
 #include "runtime/options.h"
 #include "runtime/runtime.h"
 
@@ -221,8 +222,11 @@ static bool predict(const PredictOptions *o, const NncFunction *f, const Safeten
   bool ok = (show ? scores && labels_check(labels, scores->dim[1]) : check_outputs(f, records, !o->outputs)) &&
             session_open(&s, SESSION_PREDICT, &o->device) && weights_load_given(o->weights, s.arena.base) &&
             arena_push_persistent(&s.arena);
-  SafetensorsWriter *w = ok && o->outputs ? begin_outputs(o->outputs, f, records) : NULL;
-  ok = ok && (w || !o->outputs);
+  ok = ranks_begin_together(ok, &s, o->weights, (RankFact){"records", (uint64_t)records, true},
+                            (RankFact){"other inputs", ranks_file_sum(o->inputs), false});
+  bool writes = o->outputs && ranks.rank == 0, began = ok;
+  SafetensorsWriter *w = ok && writes ? begin_outputs(o->outputs, f, records) : NULL;
+  ok = ok && (w || !writes);
   for (int64_t first = 0; first < records && ok; first += batch) {
     int64_t n = records - first < batch ? records - first : batch;
     ok = session_begin_text(&s, NULL) && inputs_read(in, f, first, s.arena.base);
@@ -231,11 +235,27 @@ static bool predict(const PredictOptions *o, const NncFunction *f, const Safeten
     ok = executor_run(s.predict, NULL, NULL) && !signals_stop_requested();
     if (ok && w) ok = put_batch(w, s.predict, first, n);
     else if (ok && show) print_batch_classes(o, labels, scores, executor_result(s.predict, scores), first, n);
-    else if (ok) print_json(s.predict, n, batch);
+    else if (ok && !o->outputs) print_json(s.predict, n, batch);
   }
   if (w && ok) ok = safetensors_commit(w);
   else if (w) safetensors_abandon(w);
+  if (began) ranks_end_together(ok);
   session_close(&s);
+  return ok;
+}
+
+static bool predict_file(const PredictOptions *o, const NncFunction *f) {
+  Safetensors in;
+  Labels labels;
+  int64_t records;
+  if (!labels_open(&labels, o->labels)) return ranks_agree(false);
+  if ((o->outputs && !output_path_check(o->outputs)) || !safetensors_open(o->inputs, &in)) {
+    labels_close(&labels);
+    return ranks_agree(false);
+  }
+  bool ok = inputs_check(&in, f, &records) ? predict(o, f, &in, records, &labels) : ranks_agree(false);
+  labels_close(&labels);
+  safetensors_close(&in);
   return ok;
 }
 
@@ -248,19 +268,6 @@ int cmd_predict(int argc, char **argv) {
     report_error("%s has no model to predict with", nnc_program.source);
     return EXIT_DIAGNOSTIC;
   }
-  if (o.sample.count)
-    return sample_text(&o.sample) ? EXIT_DONE : signals_stop_requested() ? EXIT_INTERRUPTED : EXIT_DIAGNOSTIC;
-  Safetensors in;
-  Labels labels;
-  int64_t records;
-  if (!labels_open(&labels, o.labels)) return EXIT_DIAGNOSTIC;
-  if ((o.outputs && !output_path_check(o.outputs)) || !safetensors_open(o.inputs, &in)) {
-    labels_close(&labels);
-    return EXIT_DIAGNOSTIC;
-  }
-  bool ok = inputs_check(&in, f, &records) && predict(&o, f, &in, records, &labels);
-  labels_close(&labels);
-  safetensors_close(&in);
-  if (ok) return EXIT_DONE;
-  return signals_stop_requested() ? EXIT_INTERRUPTED : EXIT_DIAGNOSTIC;
+  bool ok = ranks_open_together() && (o.sample.count ? sample_text(&o.sample) : predict_file(&o, f));
+  return ranks_close(ok ? EXIT_DONE : signals_stop_requested() ? EXIT_INTERRUPTED : EXIT_DIAGNOSTIC);
 }

@@ -205,20 +205,6 @@ static bool open_training(Training *t) {
 // Of a step: each micro-batch's metrics, then whether this rank was asked to end.
 static int share_numbers(const Training *t) { return (int)micro_batches() * t->metrics.n + 1; }
 
-enum { MOST = 64 << 20 };   // bytes at the beginning and at the end that are compared between ranks
-
-static uint64_t data_sum(const Dataset *d) {
-  uint64_t sum = (uint64_t)d->records;
-  for (int i = 0; i < d->n_columns; i++) {
-    const Column *c = &d->columns[i];
-    if (!c->block) continue;
-    int64_t n = c->block_bytes < MOST ? c->block_bytes : MOST;
-    sum = sum * 31 + checksum_of(c->block, (size_t)n);
-    sum = sum * 31 + checksum_of((const char *)c->block + c->block_bytes - n, (size_t)n);
-  }
-  return sum;
-}
-
 static uint64_t parameter_sum(const Training *t) {
   uint64_t sum = 0;
   for (int i = 0; i < nnc_program.n_persistent; i++) {
@@ -231,27 +217,19 @@ static uint64_t parameter_sum(const Training *t) {
 // Of the file that training begins with, which parts of the parameters do not tell. 0: there is none.
 static uint64_t start_file_sum(const TrainOptions *o) {
   const char *path = !o->resume ? o->weights : *o->resume ? o->resume : o->save;
-  FILE *f = path ? fopen(path, "rb") : NULL;
-  if (!f) return 0;
-  char *bytes = xmalloc(MOST);
-  uint64_t sum = checksum_of(bytes, (int64_t)fread(bytes, 1, MOST, f));
-  if (fseeko(f, -(off_t)MOST, SEEK_END) == 0) sum = sum * 31 + checksum_of(bytes, (int64_t)fread(bytes, 1, MOST, f));
-  fclose(f);
-  free(bytes);
-  return sum;
+  return path ? ranks_file_sum(path) : 0;
 }
 
 // Ranks that train together have the same program, options, data and values.
 static bool ranks_start_alike(const Training *t) {
   if (ranks.size == 1) return true;
-  int64_t n = 0;
-  char *program = data_file_read_whole("/proc/self/exe", &n);
   const RankFact facts[] = {
-      {"another program", program ? checksum_of(program, (size_t)n) : 0, false},
+      {"another program", ranks_program_sum(), false},
       {"seed", t->s.seed, true},
       {"train records", (uint64_t)t->train_data.records, true},
       {"eval records", (uint64_t)(t->has_eval ? t->eval_data.records : 0), true},
-      {"other train data", data_sum(&t->train_data), false},
+      {"other train data", ranks_data_sum(&t->train_data), false},
+      {"other eval data", ranks_data_sum(&t->eval_data), false},
       {"steps in all", (uint64_t)t->total, true},
       {"--stop-at", (uint64_t)t->o.stop_at, true},
       {"--save-every", (uint64_t)t->o.save_every, true},
@@ -260,7 +238,6 @@ static bool ranks_start_alike(const Training *t) {
       {"another file to begin with", start_file_sum(&t->o), false},
       {"other parameters", parameter_sum(t), false},
   };
-  free(program);
   return ranks_compare((int)(sizeof facts / sizeof *facts), facts);
 }
 

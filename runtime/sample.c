@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/checksum.h"
+#include "runtime/comm/comm.h"
 #include "runtime/runtime.h"
 
 typedef struct Sampler {
@@ -218,8 +220,11 @@ bool sample_text(const SampleOptions *o) {
   bool ok = labels_open(&p.labels, o->labels) && find_tensors(&p, f) && read_prompt(&p) &&
             session_open(&p.s, SESSION_PREDICT, &o->device) && weights_load_given(o->weights, p.s.arena.base) &&
             arena_push_persistent(&p.s.arena) && session_begin_text(&p.s, NULL);
+  ok = ranks_begin_together(ok, &p.s, o->weights, (RankFact){"--sample", (uint64_t)o->count, true},
+                            (RankFact){"another prompt", checksum_of(p.sequence, p.n * (int64_t)sizeof *p.sequence),
+                                       false});
   if (ok) p.scores = xmalloc(sizeof *p.scores * (size_t)p.tokens);
-  ok = ok && check_causal(&p) && sample(&p);
+  ok = ok && ranks_end_together(check_causal(&p) && sample(&p));
   session_close(&p.s);
   labels_close(&p.labels);
   free(p.sequence);

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "runtime/program.h"
+#include "runtime/runtime.h"
 
 // Who has started this process as one of several, by what it left in the environment (starter.c).
 typedef struct Starter {
@@ -80,6 +80,20 @@ bool ranks_compare(int n, const RankFact *facts);   // false after rank 0 has re
 // values of each rank, one rank behind the other; `all` holds size * n numbers
 void ranks_gather(const double *values, int n, double *all);
 void ranks_broadcast(void *data, int64_t bytes);   // from rank 0
+
+// What ranks compare (alike.c): checksums of the executable, of a data set's records, and of a file, of whose first and
+// last 64 MiB; 0: there is none.
+uint64_t ranks_program_sum(void);
+uint64_t ranks_data_sum(const Dataset *d);
+uint64_t ranks_file_sum(const char *path);
+
+// `eval` and `predict` where ranks_share_parameters: all compute the same, and rank 0 alone prints and writes. Else,
+// and on one rank, these do nothing.
+bool ranks_open_together(void);   // false after reporting
+// Behind session_open and the loading of `weights` (NULL: those by default), which went well here or not: all have the
+// same program, weights, and facts. False after reporting.
+bool ranks_begin_together(bool ok, const Session *s, const char *weights, RankFact fact, RankFact other);
+bool ranks_end_together(bool ok);   // ends all where this one alone cannot go on; returns ok
 
 // Seconds since *now, which becomes the present, where this process did not run: it was stopped, and others with it
 // perhaps. 0 up to half a second.

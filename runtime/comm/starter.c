@@ -10,16 +10,17 @@ typedef struct Variables {
   const char *name;
   bool mpi;
   const char *rank, *size, *local;
+  bool both;   // one without the other is a mistake
 } Variables;
 
 // An MPI's own first: under srun and within a torchrun there may be one, too. Of srun the size is that of the step, as
 // in a batch script, which is no rank, SLURM_NTASKS stands as well.
 static const Variables known[] = {
-    {"mpirun", true, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"},
-    {"mpirun", true, "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"},
-    {"a PMIx server", true, "PMIX_RANK", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID"},
-    {"RANK and WORLD_SIZE", false, "RANK", "WORLD_SIZE", "LOCAL_RANK"},
-    {"srun", false, "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID"},
+    {"mpirun", true, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", false},
+    {"mpirun", true, "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", false},
+    {"a PMIx server", true, "PMIX_RANK", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", false},
+    {"RANK and WORLD_SIZE", false, "RANK", "WORLD_SIZE", "LOCAL_RANK", true},
+    {"srun", false, "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", false},
 };
 
 // -1: the variable is not there.
@@ -41,7 +42,14 @@ static bool read_starter(const Variables *v, Starter *out, bool *bad) {
                    .rank = read_number(v->rank, bad),
                    .size = read_number(v->size, bad),
                    .local = read_number(v->local, bad)};
-  if (out->rank < 0 || *bad) return false;
+  if (*bad) return false;
+  if (v->both && (out->rank < 0) != (out->size < 0)) {
+    report_error("%s is set and %s is not: ranks need both", out->rank < 0 ? v->size : v->rank,
+                 out->rank < 0 ? v->rank : v->size);
+    *bad = true;
+    return false;
+  }
+  if (out->rank < 0) return false;
   if (out->size < 0 && !v->mpi) return false;
   if (out->size < 0) out->size = 0;
   if (!v->mpi && out->size > NNC_MAX_RANKS) {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Ranks that keep parts: resumed with as many, with one, with others; the wrong number of them: parts.py NNC FOLDER MODELS MPIRUN..."""
-import json, os, subprocess, sys
-from same_bytes import ENVIRONMENT, differences, make_data, run
+import json, os, random, shutil, struct, subprocess, sys
+from same_bytes import ENVIRONMENT, differences, make_data, run, safetensors
 
 nnc, folder, models, mpirun = sys.argv[1], sys.argv[2], sys.argv[3], sys.argv[4:]
 os.makedirs(folder, exist_ok=True)
@@ -55,8 +55,43 @@ words = [f"{folder}/four", "train", f"--data={folder}", "--threads=1", "--steps=
 command = mpirun + ["-n", "3"] + words + [f"--weights={folder}/whole.safetensors", ":", "-n", "1"] + words + [f"--weights={folder}/by_two.safetensors"]
 p = subprocess.run(command, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60)
 print("another file:", p.returncode, p.stdout.strip())
+other = f"{folder}/other"
+shutil.copytree(folder, other, ignore=lambda _, names: [n for n in names if not n.endswith(".gz")])
+with open(f"{other}/t10k-images-idx3-ubyte.gz", "r+b") as f:
+    f.seek(5000)
+    f.write(b"\xff")
+command = mpirun + ["-n", "3"] + words + [":", "-n", "1"] + words[:2] + [f"--data={other}"] + words[3:]
+p = subprocess.run(command, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60)
+print("other eval data:", p.returncode, p.stdout.strip())
 
 print(train("four", 3, "wrong", [], True).strip())
 print(train("four", 1, "wrong", [], True).strip())
-p = subprocess.run([f"{folder}/four", "eval", f"--data={folder}", f"--weights={folder}/whole.safetensors"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-print(p.returncode, p.stdout.strip())
+
+# what is done with the weights, by all together
+def output(program, ranks, words, fails=False):
+    start = mpirun + ["-n", str(ranks)] if ranks > 1 else []
+    p = subprocess.run(start + [f"{folder}/{program}"] + words, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT if fails else None, text=True, errors="backslashreplace", timeout=120)
+    if (p.returncode != 0) != fails:
+        sys.exit(f"{program} {' '.join(words)}: status {p.returncode}\n{p.stdout}")
+    return p.stdout
+
+def same_output(what, words, program="four", one="alone", ranks=4):
+    shared, alone = output(program, ranks, words), output(one, 1, words)
+    print(f"{what}: {'equal' if shared == alone and alone else 'DIFFERENT ' + shared + ' and ' + alone}", flush=True)
+
+draw = random.Random(2)
+safetensors(f"{folder}/in.safetensors", {"image": ("F32", [11, 1, 28, 28], struct.pack("<8624f", *(draw.random() for _ in range(8624))))})
+weights = [f"--weights={folder}/whole.safetensors", "--threads=1"]
+predict = ["predict", f"--inputs={folder}/in.safetensors"] + weights
+same_output("eval", ["eval", f"--data={folder}"] + weights)
+same_output("predict", predict + ["--json"])
+for program, ranks in (("four", 4), ("alone", 1)):
+    output(program, ranks, predict + [f"--outputs={folder}/{program}.out"])
+print("outputs:", "equal" if open(f"{folder}/four.out", "rb").read() == open(f"{folder}/alone.out", "rb").read() else "DIFFERENT")
+print("predict, no inputs:", output("four", 4, ["predict", f"--inputs={folder}/none.safetensors"] + weights, True).count("none.safetensors"))
+print("eval by one:", output("four", 1, ["eval", f"--data={folder}"] + weights, True).strip())
+gpt = ["-D", "B=2", "-D", "T=16", "-D", "width=32", "-D", "layers=1", "-D", "heads=2", f"{models}/gpt_small.nn", "-o"]
+run([nnc] + gpt + [f"{folder}/gpt"])
+run([nnc, "--shard=parameters", "--ranks=2"] + gpt + [f"{folder}/gpt_two"])
+run([f"{folder}/gpt", "train", f"--data={folder}", "--threads=1", "--steps=2", "-q", f"--save={folder}/gpt.safetensors"])
+same_output("sample", ["predict", "--sample=20", "--prompt=a", "--seed=3", f"--weights={folder}/gpt.safetensors", "--threads=1"], "gpt_two", "gpt", 2)

@@ -59,6 +59,8 @@ for port, most, more in (("0", 65535, {}), ("99999", 65535, {}), ("http", 65535,
 check("too many ranks", START + ["-n", "1", "WORLD_SIZE=2000000000"] + TRAIN, ["error: WORLD_SIZE is 2000000000: there can be 4096 ranks"])
 check("no number", START + ["-n", "1", "RANK=first"] + TRAIN, ['error: RANK is "first", not a number'])
 check("too large a number", START + ["-n", "1", "RANK=2", "WORLD_SIZE=2"] + TRAIN, ["error: RANK is 2, but WORLD_SIZE is 2: ranks are 0 to 1"])
+check("no WORLD_SIZE", TRAIN, ["error: RANK is set and WORLD_SIZE is not: ranks need both"], environment={"RANK": "0"})
+check("no RANK", TRAIN, ["error: WORLD_SIZE is set and RANK is not: ranks need both"], environment={"WORLD_SIZE": "2"})
 check("no engine", TRAIN, ["error: started by mpirun as one of several, but this program was compiled by an nnc without MPI"],
       environment={"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "2"})
 interrupted("asked to end", 0)
