@@ -79,8 +79,15 @@ void operations_free(Operations *list) {
 
 bool operation_is(const Operation *o, const char *name) { return !strcmp(o->name, name); }
 
+// Half of a kernel's text is such names, so without printf.
 static void print_value(int value, Text *out) {
-  text_add(out, "%%%c%d", value >> 24 ? value >> 24 : 'v', value & 0xffffff);
+  char name[16], *at = name + sizeof name;
+  int n = value & 0xffffff;
+  do *--at = (char)('0' + n % 10);
+  while (n /= 10);
+  *--at = (char)(value >> 24 ? value >> 24 : 'v');
+  *--at = '%';
+  text_append(out, at, (size_t)(name + sizeof name - at));
 }
 
 static void print_symbol(const char *s, const char *symbol, Text *out) {
