@@ -5,16 +5,10 @@
 #include <string.h>
 
 #include "codegen/cost_key.h"
+#include "support/alloc.h"
 
 void cost_table_add(CostTable *table, const char *key, double seconds, int place) {
-  if (table->n == table->capacity) {
-    table->capacity = table->capacity ? 2 * table->capacity : 64;
-    table->entries = realloc(table->entries, (size_t)table->capacity * sizeof *table->entries);
-    if (!table->entries) abort();
-  }
-  char *copy = strdup(key);
-  if (!copy) abort();
-  table->entries[table->n++] = (CostEntry){copy, seconds, place};
+  *ARRAY_ADD(table->entries, table->n) = (CostEntry){copy_string(key), seconds, place};
 }
 
 static int compare(const void *a, const void *b) {

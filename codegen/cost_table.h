@@ -13,7 +13,7 @@ typedef struct CostEntry {
 } CostEntry;
 
 typedef struct CostTable {
-  int n, capacity;
+  int n;
   CostEntry *entries;   // Owned; sorted by key after cost_table_sort
   // Summed over the steps that were matched, by class; the last of all classes.
   double measured[COST_CLASSES + 1], predicted[COST_CLASSES + 1];

@@ -6,12 +6,8 @@
 #include "support/alloc.h"
 
 static void offset_set(Offsets *o, MlirValue v, int64_t offset) {
-  if (o->n == o->capacity) {
-    o->capacity = o->capacity ? 2 * o->capacity : 256;
-    o->at = reallocate_array(o->at, (size_t)o->capacity, sizeof *o->at);
-  }
   ptr_map_set(&o->ids, v.ptr, o->n);
-  o->at[o->n++] = offset;
+  *ARRAY_ADD(o->at, o->n) = offset;
 }
 
 int64_t offsets_of(const Offsets *o, MlirValue v) {

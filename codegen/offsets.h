@@ -8,7 +8,7 @@
 
 typedef struct Offsets {
   PtrMap ids;   // MlirValue -> index into at
-  int n, capacity;
+  int n;
   int64_t *at;   // Owned
 } Offsets;
 

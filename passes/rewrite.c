@@ -1,5 +1,6 @@
 // Shared by the rewriting passes; see rewrite.h.
 #include "passes/rewrite.h"
+#include "support/alloc.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -44,15 +45,9 @@ void rewrite_replace(MlirOperation op, const MlirValue *values) {
 }
 
 MlirOperation *rewrite_ops(MlirBlock block, int *n) {
-  int count = 0, capacity = 256;
-  MlirOperation *ops = malloc(sizeof *ops * (size_t)capacity);
-  for (MlirOperation op = mlirBlockGetFirstOperation(block); ops && !mlirOperationIsNull(op);
-       op = mlirOperationGetNextInBlock(op)) {
-    if (count == capacity) ops = realloc(ops, sizeof *ops * (size_t)(capacity *= 2));
-    if (ops) ops[count++] = op;
-  }
-  if (!ops) abort();
-  *n = count;
+  MlirOperation *ops = NULL;
+  *n = 0;
+  NN_FOREACH_OP (op, block) *ARRAY_ADD(ops, *n) = op;
   return ops;
 }
 

@@ -24,6 +24,12 @@ void *reallocate_array(void *old, size_t count, size_t size) {
   return grown;
 }
 
+void *array_with_room(void *items, size_t n, size_t size) {
+  enum { FIRST = 8 };
+  bool is_full = n == 0 || (n >= FIRST && (n & (n - 1)) == 0);
+  return is_full ? reallocate_array(items, n ? 2 * n : FIRST, size) : items;
+}
+
 char *copy_string(const char *text) {
   size_t size = strlen(text) + 1;
   return memcpy(allocate_array(size, 1), text, size);

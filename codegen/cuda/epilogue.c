@@ -281,8 +281,7 @@ static void add_function(CudaModule *m, Chain *c) {
   }
   free(f->symbol);
   f->symbol = copy_string(c->e.function);
-  m->epilogues = reallocate_array(m->epilogues, (size_t)m->n_epilogues + 1, sizeof *m->epilogues);
-  m->epilogues[m->n_epilogues++] = key.data;
+  *ARRAY_ADD(m->epilogues, m->n_epilogues) = key.data;
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

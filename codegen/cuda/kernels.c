@@ -37,10 +37,7 @@ static void emit_one(CudaModule *cuda, const Kernel *k, EmittedKernel *out) {
 
 // ---------------------------------------------------------------------------------------------------------------------
 
-static EmittedKernel *add_item(EmittedKernels *out) {
-  out->items = reallocate_array(out->items, (size_t)out->n + 1, sizeof *out->items);
-  return &out->items[out->n++];
-}
+static EmittedKernel *add_item(EmittedKernels *out) { return ARRAY_ADD(out->items, out->n); }
 
 static void emit_library_kernels(const CudaTarget *target, MlirBlock block, EmittedKernels *out) {
   NN_FOREACH_OP (op, block) {

@@ -10,13 +10,14 @@
 
 enum { WIDE = 16 };
 
+typedef struct Odd {
+  const void *kernel;   // its func.func
+  int buffer;           // its arguments, then results
+} Odd;
+
 struct GpuAlignment {
   int n;
-  // Owned; buffers that some call has elsewhere: the kernel's func.func, and its arguments, then results
-  struct {
-    const void *kernel;
-    int buffer;
-  } * odd;
+  Odd *odd;   // Owned; buffers that some call has elsewhere
 };
 
 // In every iteration of the loops around.
@@ -37,9 +38,7 @@ static void add_call(GpuAlignment *a, const Offsets *offsets, const ScanPlace *p
                                  : mlirOperationGetResult(call, (intptr_t)i - n_operands);
     if (is_wide(place, offsets_of(offsets, v))) continue;
     if (!kernel) kernel = nn_callee(call).ptr;
-    a->odd = reallocate_array(a->odd, (size_t)a->n + 1, sizeof *a->odd);
-    a->odd[a->n].kernel = kernel;
-    a->odd[a->n++].buffer = i;
+    *ARRAY_ADD(a->odd, a->n) = (Odd){kernel, i};
   }
 }
 

@@ -106,16 +106,12 @@ typedef struct Bytes {
   bool written;
 } Bytes;
 typedef struct BytesList {
-  int n, capacity;
+  int n;
   Bytes *items;
 } BytesList;   // Owned
 
 static void add_bytes(BytesList *l, int64_t from, int64_t bytes, bool written) {
-  if (l->n == l->capacity) {
-    l->capacity = l->capacity ? 2 * l->capacity : 16;
-    l->items = reallocate_array(l->items, (size_t)l->capacity, sizeof *l->items);
-  }
-  l->items[l->n++] = (Bytes){from, from + bytes, written};
+  *ARRAY_ADD(l->items, l->n) = (Bytes){from, from + bytes, written};
 }
 
 static void add_value(BytesList *l, const Offsets *o, MlirValue v, bool written) {
@@ -155,7 +151,8 @@ typedef struct Finder {
   const Offsets *offsets;   // Borrowed, of the current function
   PtrMap body_of;           // kernel function -> body + 1, 0: none
   PtrMap calls, grouped;    // kernel function -> how many calls it has, and how many are in groups
-  Waiting *waiting;         // Owned; by body
+  int n_waiting;
+  Waiting *waiting;   // Owned; by body
 } Finder;
 
 static int find_body(Finder *f, MlirOperation func) {
@@ -168,12 +165,11 @@ static int find_body(Finder *f, MlirOperation func) {
       free(signature);
       return i;
     }
-  g->bodies = reallocate_array(g->bodies, (size_t)g->n_bodies + 1, sizeof *g->bodies);
-  g->bodies[g->n_bodies] =
-      (GroupBody){.name = text_format("group_%d", g->n_bodies), .kernel = func, .signature = signature, .kind = kind};
-  f->waiting = reallocate_array(f->waiting, (size_t)g->n_bodies + 1, sizeof *f->waiting);
-  f->waiting[g->n_bodies] = (Waiting){0};
-  return g->n_bodies++;
+  int body = g->n_bodies;
+  *ARRAY_ADD(g->bodies, g->n_bodies) =
+      (GroupBody){.name = text_format("group_%d", body), .kernel = func, .signature = signature, .kind = kind};
+  *ARRAY_ADD(f->waiting, f->n_waiting) = (Waiting){0};
+  return body;
 }
 
 static int body_of(Finder *f, MlirOperation call) {
@@ -211,8 +207,8 @@ static void end_waiting(Finder *f, int body) {
   Waiting *w = &f->waiting[body];
   if (w->n > (f->out->bodies[body].kind == GROUP_MAP)) {
     KernelGroups *out = f->out;
-    out->items = reallocate_array(out->items, (size_t)out->n + 1, sizeof *out->items);
-    KernelGroup *g = &out->items[out->n];
+    int number = out->n;
+    KernelGroup *g = ARRAY_ADD(out->items, out->n);
     int n_values = out->bodies[body].n_buffers = n_buffers(w->calls[0]);
     *g = (KernelGroup){.n = w->n, .body = body, .calls = w->calls};
     g->offsets = allocate_array((size_t)(w->n * n_values), sizeof *g->offsets);
@@ -221,12 +217,11 @@ static void end_waiting(Finder *f, int body) {
       g->elements[c] = domain_elements(w->calls[c]);
       for (int i = 0; i < n_values; i++)
         g->offsets[c * n_values + i] = offsets_of(f->offsets, buffer_value(w->calls[c], i));
-      ptr_map_set(&out->of_call, w->calls[c].ptr, out->n);
+      ptr_map_set(&out->of_call, w->calls[c].ptr, number);
       count(&f->grouped, nn_callee(w->calls[c]).ptr);
     }
     g->workspace = nn_attr_i64(w->calls[w->n - 1], ATTR_workspace, 0);
     out->bodies[body].n_rows += w->n;
-    out->n++;
     w->calls = NULL;
   }
   free(w->calls);
@@ -258,8 +253,7 @@ static void add_waiting(Finder *f, int body, MlirOperation call, const BytesList
   bool large = f->out->bodies[body].kind == GROUP_LARGE_TOTAL;
   if (large && w->parts + parts > GROUP_TOTAL_PARTS) end_waiting(f, body);
   w->parts += parts;
-  w->calls = reallocate_array(w->calls, (size_t)w->n + 1, sizeof *w->calls);
-  w->calls[w->n++] = call;
+  *ARRAY_ADD(w->calls, w->n) = call;
   // The workspace, the last of them, is that of the group's last call when the group runs.
   for (int i = 0; i < bytes->n - large; i++)
     add_bytes(&w->bytes, bytes->items[i].from, bytes->items[i].to - bytes->items[i].from, bytes->items[i].written);

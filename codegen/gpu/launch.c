@@ -3,10 +3,9 @@
 #include "support/alloc.h"
 
 void gpu_add_launch(EmittedKernel *out, const char *symbol, int64_t x, int64_t y, int64_t z, int64_t threads) {
-  out->launches = reallocate_array(out->launches, (size_t)out->n_launches + 1, sizeof *out->launches);
-  out->launches[out->n_launches++] = (KernelLaunch){.symbol = copy_string(symbol),
-                                                    .grid = {x, y, z},
-                                                    .block = {threads, 1, 1}};
+  *ARRAY_ADD(out->launches, out->n_launches) = (KernelLaunch){.symbol = copy_string(symbol),
+                                                              .grid = {x, y, z},
+                                                              .block = {threads, 1, 1}};
 }
 
 void gpu_comment_launches(const EmittedKernel *k, Text *t) {

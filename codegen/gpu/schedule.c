@@ -85,8 +85,8 @@ Value schedule_compare(Emitter *e, const char *predicate, Value a, int64_t b) {
 }
 
 void schedule_launch(EmittedKernel *out, char *symbol, int64_t blocks, int64_t x, int64_t y) {
-  out->launches = reallocate_array(out->launches, (size_t)out->n_launches + 1, sizeof *out->launches);
-  out->launches[out->n_launches++] = (KernelLaunch){.symbol = symbol, .grid = {blocks, 1, 1}, .block = {x, y, 1}};
+  *ARRAY_ADD(out->launches,
+             out->n_launches) = (KernelLaunch){.symbol = symbol, .grid = {blocks, 1, 1}, .block = {x, y, 1}};
 }
 
 void schedule_forget(Emitter *e, int lanes) {

@@ -19,10 +19,9 @@ static void count_read(void *user, int arg, MlirValue value, const Access *a) {
 void kernel_add_launch(EmittedKernel *out, char *symbol, int64_t extent, double work_per_iteration) {
   // About 10 µs of one thread: below that, waking a second one costs more than it saves.
   double grain = 16384 / (work_per_iteration > 1 ? work_per_iteration : 1);
-  out->launches = reallocate_array(out->launches, (size_t)out->n_launches + 1, sizeof *out->launches);
-  out->launches[out->n_launches++] = (KernelLaunch){.symbol = symbol,
-                                                    .extent = extent,
-                                                    .grain = grain < 1 ? 1 : (int64_t)grain};
+  *ARRAY_ADD(out->launches, out->n_launches) = (KernelLaunch){.symbol = symbol,
+                                                              .extent = extent,
+                                                              .grain = grain < 1 ? 1 : (int64_t)grain};
 }
 
 // The innermost axis from `low` to `high`, whole vectors, then the masked rest if this is the last block.

@@ -21,8 +21,7 @@ static void open_function(Emitter *e, int n_buffers) {
 static void declare_external(KernelModule *m, const char *symbol, int n, const char *type) {
   for (int i = 0; i < m->n_externals; i++)
     if (!strcmp(m->externals[i], symbol)) return;
-  m->externals = reallocate_array(m->externals, (size_t)m->n_externals + 1, sizeof *m->externals);
-  m->externals[m->n_externals++] = copy_string(symbol);
+  *ARRAY_ADD(m->externals, m->n_externals) = copy_string(symbol);
   text_add(&m->declarations,
            "llvm.func @%s(%s%s%s) -> %s attributes {memory_effects = #llvm.memory_effects<other = none, argMem = none, "
            "inaccessibleMem = none, "

@@ -27,8 +27,7 @@ void host_kernels_emit(MlirModule module, const HostCpu *cpu, EmittedKernels *ou
     if (!nn_is(op, "func.func") || !nn_has_attr(op, ATTR_kernel) || nn_has_attr(op, ATTR_body)) continue;
     Kernel k;
     kernel_read(op, &k);
-    out->items = reallocate_array(out->items, (size_t)out->n + 1, sizeof *out->items);
-    emit_one(&m, &k, &out->items[out->n++]);
+    emit_one(&m, &k, ARRAY_ADD(out->items, out->n));
     kernel_free(&k);
   }
   out->declarations = m.declarations;

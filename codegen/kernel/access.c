@@ -132,18 +132,14 @@ typedef struct Visited {
 typedef struct Walk {
   LeafFn fn;
   void *user;
-  int n, capacity;
+  int n;
   Visited *visited;   // Owned
 } Walk;
 
 static bool visit_once(Walk *w, MlirValue v, const IndexMap *map) {
   for (int i = 0; i < w->n; i++)
     if (w->visited[i].value == v.ptr && index_map_equal(&w->visited[i].map, map)) return false;
-  if (w->n == w->capacity) {
-    w->capacity = w->capacity ? 2 * w->capacity : 64;
-    w->visited = reallocate_array(w->visited, (size_t)w->capacity, sizeof *w->visited);
-  }
-  w->visited[w->n++] = (Visited){v.ptr, *map};
+  *ARRAY_ADD(w->visited, w->n) = (Visited){v.ptr, *map};
   return true;
 }
 
@@ -213,11 +209,7 @@ void kernel_walk_all_leaves(const Kernel *k, LeafFn fn, void *user) {
 static void collect_access(void *user, int arg, MlirValue value, const Access *a) {
   (void)arg, (void)value;
   AccessList *list = user;
-  if (list->n == list->capacity) {
-    list->capacity = list->capacity ? 2 * list->capacity : 16;
-    list->items = reallocate_array(list->items, (size_t)list->capacity, sizeof *list->items);
-  }
-  list->items[list->n++] = *a;
+  *ARRAY_ADD(list->items, list->n) = *a;
 }
 
 static AxisClass axis_class(const Kernel *k, int axis) {

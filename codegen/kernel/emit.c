@@ -86,15 +86,11 @@ static Value constant_once(Emitter *e, Constant c, int bits, char *rest) {
       return m->result;
     }
   }
-  if (e->n_constants == e->constant_capacity) {
-    e->constant_capacity = e->constant_capacity ? 2 * e->constant_capacity : 16;
-    e->constants = reallocate_array(e->constants, (size_t)e->constant_capacity, sizeof *e->constants);
-  }
   Value v = emit(e, 0, "arith.constant", NO_VALUES, "%s", rest);
   Operation *o = last_operation(e, 0);
   o->constant = c;
   o->bits = bits;
-  e->constants[e->n_constants++] = (ConstantMemo){rest, c.value, v};
+  *ARRAY_ADD(e->constants, e->n_constants) = (ConstantMemo){rest, c.value, v};
   return v;
 }
 
@@ -365,11 +361,7 @@ Value emit_offset(Emitter *e, const Access *a, bool *lanes_vary, int64_t *lane_s
     }
   }
   sum.varies = s != 0;
-  if (e->n_offsets == e->offset_capacity) {
-    e->offset_capacity = e->offset_capacity ? 2 * e->offset_capacity : 16;
-    e->offsets = reallocate_array(e->offsets, (size_t)e->offset_capacity, sizeof *e->offsets);
-  }
-  e->offsets[e->n_offsets++] = (OffsetMemo){*a, e->tile, s != 0, sum};
+  *ARRAY_ADD(e->offsets, e->n_offsets) = (OffsetMemo){*a, e->tile, s != 0, sum};
   return sum;
 }
 

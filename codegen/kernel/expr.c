@@ -12,11 +12,7 @@
 #include "support/text.h"
 
 void expression_bind(Emitter *e, MlirValue v, const IndexMap *map, Value value) {
-  if (e->n_memo == e->memo_capacity) {
-    e->memo_capacity = e->memo_capacity ? 2 * e->memo_capacity : 64;
-    e->memo = reallocate_array(e->memo, (size_t)e->memo_capacity, sizeof *e->memo);
-  }
-  e->memo[e->n_memo++] = (Memo){v.ptr, *map, e->tile, value};
+  *ARRAY_ADD(e->memo, e->n_memo) = (Memo){v.ptr, *map, e->tile, value};
 }
 
 static bool memo_find(const Emitter *e, MlirValue v, const IndexMap *map, Value *out) {

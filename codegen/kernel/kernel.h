@@ -81,7 +81,7 @@ Layout layout_row_major(const NnType *t);
 Access access_compose(const Layout *layout, const IndexMap *map);
 
 typedef struct AccessList {
-  int n, capacity;
+  int n;
   Access *items;
 } AccessList;   // Owned items
 typedef void (*LeafFn)(void *user, int arg, MlirValue value, const Access *access);
@@ -159,11 +159,11 @@ typedef struct Emitter {
   int mask;                     // SSA id of the lane mask, or -1
   int valid;                    // lanes in use under the mask
   int *buffer;                  // Owned; SSA ids of the arguments' and results' addresses, then of the workspace
-  int n_memo, memo_capacity;
+  int n_memo;
   Memo *memo;   // Owned
-  int n_offsets, offset_capacity;
+  int n_offsets;
   OffsetMemo *offsets;   // Owned
-  int n_constants, constant_capacity;
+  int n_constants;
   ConstantMemo *constants;   // Owned
   // Borrowed; buffers that begin at a multiple of 16 bytes: wide accesses promise it. NULL: none
   const bool *aligned;

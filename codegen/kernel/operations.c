@@ -129,8 +129,7 @@ void operation_print(const Operation *o, const char *symbol, bool without_consta
 // ---------------------------------------------------------------------------------------------------------------------
 
 void function_add_argument(KernelFunction *f, int value, const char *type) {
-  f->arguments = reallocate_array(f->arguments, (size_t)f->n_arguments + 1, sizeof *f->arguments);
-  Argument *a = &f->arguments[f->n_arguments++];
+  Argument *a = ARRAY_ADD(f->arguments, f->n_arguments);
   a->value = value;
   snprintf(a->type, sizeof a->type, "%s", type);
 }
@@ -182,10 +181,7 @@ KernelFunction *functions_find(const KernelFunctions *functions, const char *sym
   return NULL;
 }
 
-void functions_add(KernelFunctions *functions, KernelFunction f) {
-  functions->items = reallocate_array(functions->items, (size_t)functions->n + 1, sizeof *functions->items);
-  functions->items[functions->n++] = f;
-}
+void functions_add(KernelFunctions *functions, KernelFunction f) { *ARRAY_ADD(functions->items, functions->n) = f; }
 
 void functions_move(KernelFunctions *from, KernelFunctions *to) {
   for (int i = 0; i < from->n; i++) functions_add(to, from->items[i]);

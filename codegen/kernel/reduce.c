@@ -21,8 +21,7 @@ static Level level_of(const Levels *l, MlirValue v) {
 }
 
 static void level_add(Levels *l, MlirValue v, int level, int stage) {
-  l->items = reallocate_array(l->items, (size_t)l->n + 1, sizeof *l->items);
-  l->items[l->n++] = (Level){v.ptr, level, stage};
+  *ARRAY_ADD(l->items, l->n) = (Level){v.ptr, level, stage};
 }
 
 static void add_unit(Reduce *r, UnitKind kind, MlirOperation op, int result, Level operand) {

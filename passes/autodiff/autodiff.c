@@ -8,15 +8,11 @@
 #include "passes/passes.h"
 #include "passes/ptr_map.h"
 #include "passes/rewrite.h"
+#include "support/alloc.h"
 
 void sweep_activate(Sweep *s, MlirValue v) {
-  if (s->n == s->capacity) {
-    s->capacity = s->capacity ? 2 * s->capacity : 256;
-    s->cotangent = realloc(s->cotangent, sizeof *s->cotangent * (size_t)s->capacity);
-    if (!s->cotangent) abort();
-  }
-  s->cotangent[s->n] = nn_null_value();
-  ptr_map_set(&s->active, v.ptr, s->n++);
+  ptr_map_set(&s->active, v.ptr, s->n);
+  *ARRAY_ADD(s->cotangent, s->n) = nn_null_value();
 }
 
 static bool is_active(const Sweep *s, MlirValue v) { return ptr_map_get(&s->active, v.ptr) >= 0; }

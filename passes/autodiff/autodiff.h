@@ -16,7 +16,7 @@ typedef struct Sweep {
   NnBuilder b;          // where the gradients go
   PtrMap active;
   MlirValue *cotangent;   // Owned
-  int n, capacity;
+  int n;
 } Sweep;
 void sweep_activate(Sweep *s, MlirValue v);
 // Forward: what depends on an active value through differentiable ops. False after reporting an op without place here.

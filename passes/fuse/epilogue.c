@@ -127,8 +127,7 @@ static MlirAttribute function_for(Epilogue *e, MlirOperation kernel, MlirOperati
   MlirOperation func = make_function(e, kernel, conv, m);
   if (e->target->epilogue_ok(e->target, func)) m->result = symbol_of(func);
   else mlirOperationDestroy(func);
-  e->made = reallocate_array(e->made, (size_t)e->n_made + 1, sizeof *e->made);
-  e->made[e->n_made++] = *m;
+  *ARRAY_ADD(e->made, e->n_made) = *m;
   return m->result;
 }
 
@@ -330,8 +329,7 @@ static MlirAttribute fed_function(Epilogue *e, MlirOperation map, MlirOperation 
   f->result = (MlirAttribute){NULL};
   if (e->target->epilogue_ok(e->target, func)) f->result = symbol_of(func);
   else mlirOperationDestroy(func);
-  e->fed = reallocate_array(e->fed, (size_t)e->n_fed + 1, sizeof *e->fed);
-  e->fed[e->n_fed++] = *f;
+  *ARRAY_ADD(e->fed, e->n_fed) = *f;
   return f->result;
 }
 

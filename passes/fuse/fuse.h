@@ -74,7 +74,7 @@ typedef struct FuseGraph {
   FuseOp *ops;         // Owned, n
   FuseGroup *groups;   // Owned, n
   int *next;           // Owned, n; next member of the group, -1 ends
-  int n_edges, edge_capacity;
+  int n_edges;
   FuseEdge *edges;     // Owned; grouped by `to`
   int *out;            // Owned; edges with from >= 0, grouped by `from`
   int n_values;        // values that edges name

@@ -11,15 +11,15 @@
 #include "support/alloc.h"
 
 typedef struct Words {
-  int n, capacity;
+  int n;
   uint64_t *items;
 } Words;   // Owned items
 typedef struct Values {
-  int n, capacity;
+  int n;
   MlirValue *items;
 } Values;   // Owned items
 typedef struct Ops {
-  int n, capacity;
+  int n;
   MlirOperation *items;
 } Ops;   // Owned items
 
@@ -57,29 +57,7 @@ typedef struct Emission {
   Values replacement;
 } Emission;
 
-static void add_word(Words *w, uint64_t word) {
-  if (w->n == w->capacity) {
-    w->capacity = w->capacity ? 2 * w->capacity : 32;
-    w->items = reallocate_array(w->items, (size_t)w->capacity, sizeof *w->items);
-  }
-  w->items[w->n++] = word;
-}
-
-static void add_value(Values *v, MlirValue value) {
-  if (v->n == v->capacity) {
-    v->capacity = v->capacity ? 2 * v->capacity : 8;
-    v->items = reallocate_array(v->items, (size_t)v->capacity, sizeof *v->items);
-  }
-  v->items[v->n++] = value;
-}
-
-static void add_op(Ops *ops, MlirOperation op) {
-  if (ops->n == ops->capacity) {
-    ops->capacity = ops->capacity ? 2 * ops->capacity : 8;
-    ops->items = reallocate_array(ops->items, (size_t)ops->capacity, sizeof *ops->items);
-  }
-  ops->items[ops->n++] = op;
-}
+static void add_word(Words *w, uint64_t word) { *ARRAY_ADD(w->items, w->n) = word; }
 
 static void draft_free(Draft *d) {
   free(d->ops.items);
@@ -143,7 +121,7 @@ static void append(FuseGraph *g, Draft *d, int root, int home, int def, bool dir
   if (o->klass == FUSE_NODE) home = fuse_find(g, def), direct = true;
   if (nn_op_info(o->kind)->kind == NN_KIND_VIEW || o->kind == NN_OP_random_uniform) direct = false;
   for (int i = 0; i < n; i++) operands[i] = walk(g, d, root, home, mlirOperationGetOperand(o->op, i), direct);
-  add_op(&d->ops, o->op);
+  *ARRAY_ADD(d->ops.items, d->ops.n) = o->op;
   note_copy(g, d, root, def);
   add_word(&d->key, (uint64_t)o->kind);
   add_word(&d->key, (uint64_t)(uintptr_t)op_dictionary(o->op).ptr);
@@ -166,7 +144,7 @@ static int walk(FuseGraph *g, Draft *d, int root, int home, MlirValue v, bool di
     append(g, d, root, home, def, direct);
     return ptr_map_get(&d->ids, v.ptr);
   }
-  add_value(&d->args, v);
+  *ARRAY_ADD(d->args.items, d->args.n) = v;
   add_word(&d->key, UINT64_MAX);   // an argument: no op has this number
   add_word(&d->key, (uint64_t)(uintptr_t)mlirValueGetType(v).ptr);
   ptr_map_set(&d->ids, v.ptr, d->n_ids);
@@ -206,7 +184,8 @@ static void draft_group(Emission *e, int root, Draft *d) {
     // A move returns all its results; others return what is needed.
     for (intptr_t r = 0; r < mlirOperationGetNumResults(op) && needed; r++) {
       MlirValue v = mlirOperationGetResult(op, r);
-      if (g->ops[root].klass == FUSE_MOVE || ptr_map_get(&e->needed, v.ptr) >= 0) add_value(&d->results, v);
+      if (g->ops[root].klass == FUSE_MOVE || ptr_map_get(&e->needed, v.ptr) >= 0)
+        *ARRAY_ADD(d->results.items, d->results.n) = v;
     }
   }
   free(members);
@@ -449,7 +428,7 @@ static void emit_call(Emission *e, Draft *d, MlirOperation before) {
   mlirBlockInsertOwnedOperationBefore(g->block, before, call);
   for (int i = 0; i < d->results.n; i++) {
     ptr_map_set(&e->replaced, d->results.items[i].ptr, e->replacement.n);
-    add_value(&e->replacement, mlirOperationGetResult(call, i));
+    *ARRAY_ADD(e->replacement.items, e->replacement.n) = mlirOperationGetResult(call, i);
   }
   free(operands);
   free(types);

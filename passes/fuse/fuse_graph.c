@@ -217,9 +217,8 @@ static bool fuse_is_node(const FuseGraph *g, int op) {
 static int value_number(FuseGraph *g, MlirValue v) {
   int id = ptr_map_get(&g->value_ids, v.ptr);
   if (id >= 0) return id;
-  id = g->n_values++;
-  if ((id & (id + 1)) == 0) g->values = reallocate_array(g->values, 2 * (size_t)(id + 1), sizeof *g->values);
-  g->values[id] = v;
+  id = g->n_values;
+  *ARRAY_ADD(g->values, g->n_values) = v;
   ptr_map_set(&g->value_ids, v.ptr, id);
   return id;
 }
@@ -237,11 +236,7 @@ static void add_edge(FuseGraph *g, FuseEdge edge) {
         !memcmp(old->dims, edge.dims, sizeof old->dims))
       return;
   }
-  if (g->n_edges == g->edge_capacity) {
-    g->edge_capacity = g->edge_capacity ? 2 * g->edge_capacity : 256;
-    g->edges = reallocate_array(g->edges, (size_t)g->edge_capacity, sizeof *g->edges);
-  }
-  g->edges[g->n_edges++] = edge;
+  *ARRAY_ADD(g->edges, g->n_edges) = edge;
 }
 
 // How the consumer sees the value at the current place of the walk below.
@@ -379,9 +374,7 @@ static void build_edges(FuseGraph *g) {
       int arg = argument_of(g, g->values[g->edges[e].value]);
       if (arg < 0 || nn_is_alias(g->ops[i].op)) continue;
       Access *a = &access[arg];
-      if ((a->n_readers & (a->n_readers + 1)) == 0)
-        a->readers = reallocate_array(a->readers, 2 * (size_t)(a->n_readers + 1), sizeof *a->readers);
-      a->readers[a->n_readers++] = i;
+      *ARRAY_ADD(a->readers, a->n_readers) = i;
     }
     if (fuse_is_node(g, i) && g->ops[i].phase != FUSE_FORWARD) add_order_edges(g, i, access, first_written[i]);
     g->ops[i].n_in = g->n_edges - g->ops[i].first_in;

@@ -127,7 +127,7 @@ static int count_buffers(FuseGraph *g, int a, int b) {
 
 // Marks (stamp) the groups that `a` reaches without the edges straight to `b`, up to the position of `b`. False when
 // `b` is among them, or when the search grows too long.
-static bool reach(FuseGraph *g, int a, int b, int **found, int *n_found, int *capacity) {
+static bool reach(FuseGraph *g, int a, int b, int **found, int *n_found) {
   int stamp = ++g->stamp_now, limit = g->groups[b].position;
   *n_found = 0;
   for (int k = -1; k < *n_found; k++) {
@@ -142,12 +142,8 @@ static bool reach(FuseGraph *g, int a, int b, int **found, int *n_found, int *ca
           return false;
         }
         if (*n_found >= SEARCH_LIMIT) return false;
-        if (*n_found == *capacity) {
-          *capacity = *capacity ? 2 * *capacity : 64;
-          *found = reallocate_array(*found, (size_t)*capacity, sizeof **found);
-        }
         g->stamp[to] = stamp;
-        (*found)[(*n_found)++] = to;
+        *ARRAY_ADD(*found, *n_found) = to;
       }
     }
   }
@@ -189,8 +185,8 @@ static bool try_merge(FuseGraph *g, int a, int b, bool connected, int max_buffer
   FuseGroup merged;
   if (!combine(&g->groups[a], &g->groups[b], connected, &merged)) return false;
   if (!edges_are_fusible(g, a, b, &merged) || count_buffers(g, a, b) > max_buffers) return false;
-  int *found = NULL, n_found, capacity = 0;
-  bool ok = reach(g, a, b, &found, &n_found, &capacity);
+  int *found = NULL, n_found;
+  bool ok = reach(g, a, b, &found, &n_found);
   free(found);
   if (!ok) return false;
   reorder(g, a, b);

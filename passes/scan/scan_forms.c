@@ -112,7 +112,7 @@ typedef struct Copy {
   MlirOperation func;
   MlirBlock block;
   PtrMap ids;   // value of the old function -> now
-  int n, capacity;
+  int n;
   MlirValue *now;   // Owned
 } Copy;
 
@@ -126,12 +126,8 @@ static Copy copy_begin(MlirModule module, const char *name, MlirOperation like) 
 }
 
 static void stand_for(Copy *c, MlirValue old, MlirValue now) {
-  if (c->n == c->capacity) {
-    c->capacity = c->capacity ? 2 * c->capacity : 32;
-    c->now = reallocate_array(c->now, (size_t)c->capacity, sizeof *c->now);
-  }
   ptr_map_set(&c->ids, old.ptr, c->n);
-  c->now[c->n++] = now;
+  *ARRAY_ADD(c->now, c->n) = now;
 }
 
 static MlirValue current(const Copy *c, MlirValue old) { return c->now[ptr_map_get(&c->ids, old.ptr)]; }

@@ -18,22 +18,19 @@ static bool is_library(MlirOperation op) {
 }
 
 // The values of the gradient's step, numbered: those that the forward step has, too.
+typedef struct Twin {
+  MlirValue back, forward;
+} Twin;
 typedef struct Twins {
   const ScanPair *pair;
   PtrMap ids;   // value of the gradient's step -> number
-  int n, capacity;
-  MlirValue *back, *forward;   // Owned, per number
+  int n;
+  Twin *twin;   // Owned, per number
 } Twins;
 
 static void add_twins(Twins *t, MlirValue back, MlirValue forward) {
-  if (t->n == t->capacity) {
-    t->capacity = t->capacity ? 2 * t->capacity : 32;
-    t->back = reallocate_array(t->back, (size_t)t->capacity, sizeof *t->back);
-    t->forward = reallocate_array(t->forward, (size_t)t->capacity, sizeof *t->forward);
-  }
   ptr_map_set(&t->ids, back.ptr, t->n);
-  t->back[t->n] = back;
-  t->forward[t->n++] = forward;
+  *ARRAY_ADD(t->twin, t->n) = (Twin){back, forward};
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -77,7 +74,7 @@ static MlirOperation find_repeated(const Twins *t, MlirOperation op) {
   int n = (int)mlirOperationGetNumOperands(op),
       first = n > 0 ? ptr_map_get(&t->ids, mlirOperationGetOperand(op, 0).ptr) : -1;
   if (first < 0 || nn_has_attr(op, ATTR_scan)) return nn_null_operation();
-  NN_FOREACH_USE (use, t->forward[first]) {
+  NN_FOREACH_USE (use, t->twin[first].forward) {
     MlirOperation other = mlirOpOperandGetOwner(use);
     bool same = mlirIdentifierEqual(mlirOperationGetName(op), mlirOperationGetName(other)) &&
                 mlirOperationGetNumOperands(other) == n &&
@@ -85,7 +82,7 @@ static MlirOperation find_repeated(const Twins *t, MlirOperation op) {
                 has_all_of(other, op);
     for (int i = 0; same && i < n; i++) {
       int twin = ptr_map_get(&t->ids, mlirOperationGetOperand(op, i).ptr);
-      same = twin >= 0 && mlirValueEqual(t->forward[twin], mlirOperationGetOperand(other, i));
+      same = twin >= 0 && mlirValueEqual(t->twin[twin].forward, mlirOperationGetOperand(other, i));
     }
     for (intptr_t r = 0; same && r < mlirOperationGetNumResults(op); r++)
       same = mlirTypeEqual(mlirValueGetType(mlirOperationGetResult(op, r)),
@@ -139,7 +136,7 @@ static bool lives_on(const ScanPair *p, MlirValue stack) {
   return mlirOperationIsNull(def) || is_read_later(p, stack);
 }
 
-static MlirOperation step_op(const Twins *t, int v) { return nn_value_def(t->back[v]); }
+static MlirOperation step_op(const Twins *t, int v) { return nn_value_def(t->twin[v].back); }
 
 static bool is_source(const Twins *t, int v, bool segments) {
   if (!mlirOperationIsNull(step_op(t, v))) return is_library(step_op(t, v));
@@ -148,7 +145,7 @@ static bool is_source(const Twins *t, int v, bool segments) {
 
 // Read by what is no part of the forward step.
 static bool is_sink(const Twins *t, int v) {
-  NN_FOREACH_USE (use, t->back[v]) {
+  NN_FOREACH_USE (use, t->twin[v].back) {
     MlirOperation op = mlirOpOperandGetOwner(use);
     if (mlirOperationGetNumResults(op) == 0 || ptr_map_get(&t->ids, mlirOperationGetResult(op, 0).ptr) < 0) return true;
   }
@@ -171,11 +168,11 @@ static int find_edges(const Twins *t, int *from, int *to) {
 }
 
 static int64_t keeping_costs(const Twins *t, int v) {
-  NnType type = nn_value_type(t->back[v]);
+  NnType type = nn_value_type(t->twin[v].back);
   MlirOperation op = step_op(t, v);
   if (mlirOperationIsNull(op)) return nn_type_bytes(&type);
   // what it is an alias of is kept
-  return nn_is_alias(op) || !can_be_row(t->back[v]) ? RECOMPUTE_INFINITE : nn_type_bytes(&type);
+  return nn_is_alias(op) || !can_be_row(t->twin[v].back) ? RECOMPUTE_INFINITE : nn_type_bytes(&type);
 }
 
 // cut[v]: on the way from a source to a sink, and the last such value.
@@ -214,12 +211,11 @@ ScanKept scan_find_kept(const ScanPair *p, bool segments) {
   if (library) find_cut(&t, segments, cut);
   for (int v = 0; v < t.n; v++) {
     if (!cut[v] || mlirOperationIsNull(step_op(&t, v))) continue;
-    k.forward[k.n] = t.forward[v];
-    k.back[k.n++] = t.back[v];
+    k.forward[k.n] = t.twin[v].forward;
+    k.back[k.n++] = t.twin[v].back;
   }
   ptr_map_free(&t.ids);
-  free(t.back);
-  free(t.forward);
+  free(t.twin);
   free(cut);
   return k;
 }

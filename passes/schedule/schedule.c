@@ -26,7 +26,7 @@ typedef struct Scheduler {
   int *phase;        // Owned, per step: 0 forward, 1 backward, 2 update
   int *waiting;      // Owned, per step: predecessors not yet run
   int *first_edge;   // Owned, per step
-  int n_edges, edge_capacity;
+  int n_edges;
   Edge *edges;     // Owned
   int *reads;      // Owned, per value: steps not yet run that read its buffer
   bool *kept;      // Owned, per value: returned, or persistent
@@ -39,12 +39,8 @@ typedef struct Scheduler {
 } Scheduler;
 
 static void add_edge(Scheduler *s, int from, int to) {
-  if (s->n_edges == s->edge_capacity) {
-    s->edge_capacity = s->edge_capacity ? 2 * s->edge_capacity : 256;
-    s->edges = reallocate_array(s->edges, (size_t)s->edge_capacity, sizeof *s->edges);
-  }
-  s->edges[s->n_edges] = (Edge){to, s->first_edge[from]};
-  s->first_edge[from] = s->n_edges++;
+  *ARRAY_ADD(s->edges, s->n_edges) = (Edge){to, s->first_edge[from]};
+  s->first_edge[from] = s->n_edges - 1;
   s->waiting[to]++;
 }
 

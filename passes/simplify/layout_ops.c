@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "passes/rewrite.h"
+#include "support/alloc.h"
 
 #define MAX_DEPTH 64   // of chains of maps through which a transpose moves up
 
@@ -38,13 +39,8 @@ static bool layout_twin(const Layout *l, MlirValue v, Twin *out) {
 bool layout_replaced(const Layout *l, MlirValue v, Twin *out) { return layout_twin(l, v, out) && out->replaces; }
 
 void layout_set_twin(Layout *l, MlirValue v, MlirValue twin, const Permutation *perm, bool replaces) {
-  if (l->n == l->capacity) {
-    l->capacity = l->capacity ? 2 * l->capacity : 64;
-    l->twin = realloc(l->twin, sizeof *l->twin * (size_t)l->capacity);
-    if (!l->twin) abort();
-  }
-  l->twin[l->n] = (Twin){.value = twin, .perm = *perm, .replaces = replaces, .back = nn_null_value()};
-  ptr_map_set(&l->id, v.ptr, l->n++);
+  ptr_map_set(&l->id, v.ptr, l->n);
+  *ARRAY_ADD(l->twin, l->n) = (Twin){.value = twin, .perm = *perm, .replaces = replaces, .back = nn_null_value()};
 }
 
 void layout_restore_operands(Layout *l, MlirOperation op, int first) {

@@ -49,7 +49,7 @@ typedef struct Twin {
 typedef struct Layout {
   PtrMap id;
   Twin *twin;   // Owned
-  int n, capacity;
+  int n;
 } Layout;
 
 bool layout_replaced(const Layout *l, MlirValue v, Twin *out);   // a twin that replaces v

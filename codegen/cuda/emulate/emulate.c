@@ -146,8 +146,7 @@ static EmulatedKernel *find_kernels(Emulation *e, int *n) {
   *n = 0;
   for (LLVMValueRef f = LLVMGetFirstFunction(e->module); f; f = LLVMGetNextFunction(f)) {
     if (!emulate_is_kernel(f)) continue;
-    kernels = reallocate_array(kernels, (size_t)*n + 1, sizeof *kernels);
-    kernels[(*n)++] = (EmulatedKernel){.function = f, .name = copy_string(LLVMGetValueName(f)), .granule = 4};
+    *ARRAY_ADD(kernels, *n) = (EmulatedKernel){.function = f, .name = copy_string(LLVMGetValueName(f)), .granule = 4};
   }
   return kernels;
 }

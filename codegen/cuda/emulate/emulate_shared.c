@@ -47,12 +47,12 @@ static SharedVariable *place_variable(Rewrite *r, LLVMValueRef global) {
   k->static_bytes = round_up(k->static_bytes, align) + bytes;
   int64_t offset = round_up(k->layout_bytes, align > GAP_BYTES ? align : GAP_BYTES);
   k->layout_bytes = round_up(offset + bytes, GAP_BYTES) + GAP_BYTES;
-  k->variables = reallocate_array(k->variables, (size_t)k->n_variables + 1, sizeof *k->variables);
-  k->variables[k->n_variables] = (SharedVariable){.global = global,
-                                                  .name = copy_string(LLVMGetValueName(global)),
-                                                  .offset = offset,
-                                                  .bytes = bytes};
-  return &k->variables[k->n_variables++];
+  SharedVariable *v = ARRAY_ADD(k->variables, k->n_variables);
+  *v = (SharedVariable){.global = global,
+                        .name = copy_string(LLVMGetValueName(global)),
+                        .offset = offset,
+                        .bytes = bytes};
+  return v;
 }
 
 static LLVMValueRef call_base(Rewrite *r, const char *symbol) {
@@ -88,8 +88,7 @@ static LLVMValueRef materialise(Rewrite *r, LLVMValueRef c) {
                  r->kernel->name);
     return c;
   }
-  r->done = reallocate_array(r->done, (size_t)r->n_done + 1, sizeof *r->done);
-  r->done[r->n_done++] = (Materialised){c, value};
+  *ARRAY_ADD(r->done, r->n_done) = (Materialised){c, value};
   return value;
 }
 
