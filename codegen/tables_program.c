@@ -1,7 +1,6 @@
 // The part of program.c that comes from the module's attributes: data, parameter groups, schedule, nnc_program itself.
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "codegen/tables.h"
 #include "support/text.h"

@@ -1,8 +1,6 @@
 // The tables of a loop: the steps of its body once, each buffer with the arena offset of the first iteration and how it
 // moves. The body's plan has the step's own buffers at its beginning and, behind them, a place for each argument that
 // stands for a row of the caller's.
-#include <stdlib.h>
-#include <string.h>
 
 #include "codegen/offsets.h"
 #include "codegen/tables.h"

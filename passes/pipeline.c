@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "mlir-c/Diagnostics.h"
 #include "support/bytes.h"

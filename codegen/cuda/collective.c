@@ -1,7 +1,6 @@
 // The kernels of what ranks give each other, all but the moving of bytes: one adds up what the ranks have sent, one
 // rounds parts of parameters before they travel. How many elements and ranks there are is known when they are launched
 // (runtime/cuda/collective.c), types and the order of ranks here.
-#include <string.h>
 
 #include "codegen/cuda/cuda.h"
 #include "codegen/cuda/template/template.h"

@@ -1,7 +1,6 @@
 // Convolutions of one variant of the template (pass, type, tile, taps, prologue) differ in what they do with their
 // results: they store them, or have an epilogue. Their loops are the same and most of the code, so they are one kernel
 // that holds all of these endings, each once, and gets the number of the one to take.
-#include <stdlib.h>
 #include <string.h>
 
 #include "codegen/cuda/cuda.h"

@@ -1,7 +1,5 @@
 // All kernels of a module for the CUDA target.
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "codegen/cuda/conv.h"
 #include "codegen/cuda/nvptx.h"

@@ -1,6 +1,5 @@
 // The CUDA target as the passes see it: costs, workspaces, which results may lie in an argument's buffer.
 #include <stdlib.h>
-#include <string.h>
 
 #include "codegen/cuda/cuda.h"
 #include "codegen/gpu/schedule.h"

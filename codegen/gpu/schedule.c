@@ -1,6 +1,5 @@
 // What the schedules of kernels on a GPU share: functions, indices of threads, barriers and shuffles.
 #include <stdlib.h>
-#include <string.h>
 
 #include "codegen/gpu/schedule.h"
 #include "support/alloc.h"

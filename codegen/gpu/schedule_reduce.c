@@ -11,7 +11,6 @@
 // the largest one so far. Moments of threads and chunks are joined by the formula of Chan, Golub and LeVeque (1979), as
 // differences from one element.
 #include <stdlib.h>
-#include <string.h>
 
 #include "codegen/gpu/schedule_reduce.h"
 #include "support/alloc.h"

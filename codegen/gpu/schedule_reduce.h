@@ -4,7 +4,6 @@
 
 #include "codegen/gpu/schedule.h"
 #include "codegen/kernel/reduce.h"
-#include "support/text.h"
 
 // four blocks for each multiprocessor of an H200
 enum { BLOCK = 256, WARP = 32, MAX_RESIDENT = 8, MAX_RESIDENT_ELEMENTS = 32, ENOUGH_BLOCKS = 528 };

@@ -6,7 +6,6 @@
 #include "codegen/target.h"
 #include "runtime/program.h"
 #include "support/text.h"
-#include "llvm-c/Types.h"
 
 // What the kernels must know of the processor.
 typedef struct HostCpu {

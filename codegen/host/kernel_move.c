@@ -1,7 +1,5 @@
 // Move kernels: one op each, an own loop nest. Here pad, concat, gather and scatter_add, which copy runs of elements.
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "codegen/host/host.h"
 #include "codegen/kernel/move.h"

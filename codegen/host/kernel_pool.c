@@ -1,8 +1,6 @@
 // Pooling, its gradients and argmax on the host. Channels run over the lanes when they are innermost; in nchw the
 // kernel is the same with one lane and a channel per image.
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "codegen/host/host.h"
 #include "codegen/kernel/move.h"

@@ -1,5 +1,4 @@
 // One pass of a row or column kernel over reduced elements: accumulators in vector registers, several side by side.
-#include <stdlib.h>
 
 #include "codegen/host/kernel_reduce.h"
 #include "support/alloc.h"

@@ -1,7 +1,6 @@
 // The host as a target of kernels: the buffers' addresses come in an array, transcendental functions are calls of
 // glibc's vector library libmvec (at most 4 ulp).
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "codegen/host/host.h"

@@ -1,6 +1,5 @@
 // All private kernels of a module as one MLIR module text, and what the step tables must know of each.
 #include <stdlib.h>
-#include <string.h>
 
 #include "codegen/host/host.h"
 #include "codegen/kernel/kernel.h"

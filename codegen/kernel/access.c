@@ -1,7 +1,6 @@
 // Index maps, strides of leaves, and the loop nest they allow: axes are joined where every leaf runs through them in
 // one stride.
 #include <stdlib.h>
-#include <string.h>
 
 #include "codegen/kernel/kernel.h"
 #include "support/alloc.h"

@@ -3,8 +3,6 @@
 //
 // No rewriting of floating point, and no contraction of a product and a sum to one fused operation: a value is the same
 // bits in whatever kernel it is computed, stored by one or computed again inside of another.
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "codegen/kernel/kernel.h"

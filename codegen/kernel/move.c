@@ -1,12 +1,9 @@
 // Move kernels, one op each: how they are read, and what all targets compute at a point of pad, concat, gather and
 // scatter_add.
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "codegen/kernel/move.h"
 #include "support/alloc.h"
-#include "support/text.h"
 
 int64_t move_product(const int64_t *dim, int from, int to) {
   int64_t n = 1;

@@ -3,7 +3,6 @@
 // Channels run over the lanes when they are innermost; in nchw the kernel is the same with one lane and a channel per
 // image. The gradients gather: every input element visits the windows that cover it, in a fixed order.
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "codegen/kernel/move.h"

@@ -1,6 +1,5 @@
 // The signature of a function while a pass adds arguments and results to it; see autodiff.h.
 #include <stdlib.h>
-#include <string.h>
 
 #include "passes/autodiff/autodiff.h"
 

@@ -1,6 +1,5 @@
 // The graph that `fuse` works on: one record per op of a public function, its class, and its dependences. A value that
 // is cloned into its users (a broadcast, a constant) does not appear in the graph; its users depend on what it reads.
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 

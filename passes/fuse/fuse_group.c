@@ -1,9 +1,7 @@
 // Merging ops into groups. Groups are kept in a topological order (positions); merging two looks for a path between
 // them through a third, which can only run over positions in between, so that a merge costs what lies between and not
 // the whole graph.
-#include <assert.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "passes/fuse/fuse.h"
 #include "support/alloc.h"

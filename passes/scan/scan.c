@@ -1,7 +1,6 @@
 // The pass `scan`: one step of each scan gets an order, shared buffers and offsets of its own, once, however many steps
 // run. What it needs is the workspace of the loop; where its arguments are is said by the call. So everything after
 // this sees a loop as one step.
-#include <stdlib.h>
 
 #include "passes/plan/plan.h"
 

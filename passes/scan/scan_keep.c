@@ -5,7 +5,6 @@
 // from what the gradient reads the smallest is kept, a minimum cut. So of x W + h U, where x W comes as a slice, the
 // sum is kept and not both its terms.
 #include <stdlib.h>
-#include <string.h>
 
 #include "passes/recompute/recompute.h"
 #include "passes/rewrite.h"

@@ -5,7 +5,6 @@
 // of a gradient) follows it, while the caches hold that. Kept only where it needs no more memory than the order found,
 // but for a thousandth that those numbers may take.
 #include <stdlib.h>
-#include <string.h>
 
 #include "passes/plan/plan.h"
 #include "passes/rewrite.h"

@@ -1,9 +1,6 @@
 // Building the twins of the pass layout: values in permuted order, made from what there is; see layout.h.
 #include "passes/simplify/simplify.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "passes/rewrite.h"
 #include "support/alloc.h"
 

@@ -5,7 +5,6 @@
 
 #include <stdint.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "passes/passes.h"
 #include "passes/ptr_map.h"

@@ -1,7 +1,5 @@
 // Rules of the pass simplify for views, reductions, moves and the operands of matrix products: identities vanish,
 // chains of the same view become one, and a view of a constant is a constant.
-#include <stdlib.h>
-#include <string.h>
 
 #include "passes/rewrite.h"
 #include "passes/simplify/simplify.h"

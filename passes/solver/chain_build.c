@@ -1,7 +1,6 @@
 // chain_build.c: the schedule of a dynamic program's table, walked from its first state. Each range makes what it
 // holds, in the plain order, and gives it up when it is done; a backward node makes what it still misses.
 #include <stdlib.h>
-#include <string.h>
 
 #include "chain.h"
 #include "support/alloc.h"

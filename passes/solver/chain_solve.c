@@ -9,7 +9,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 int64_t chain_held(const Chain *chain, int i, int k, int j, bool forward) {
   const ChainStage *stage = &chain->stages[k];

@@ -3,7 +3,6 @@
 // overflow then lets the rest of the schedule follow, the locks opening halfway. What is not better, or as good as
 // that, is taken back.
 #include <math.h>
-#include <stdlib.h>
 
 #include "search.h"
 

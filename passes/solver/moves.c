@@ -1,6 +1,5 @@
 // moves.c: the moves of the search, as trials: execute a value again before one of its uses, its dead inputs first;
 // remove an execution with the feeders it orphans; shift one; swap two that hold the same memory.
-#include <stdlib.h>
 
 #include "search.h"
 

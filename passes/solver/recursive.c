@@ -4,7 +4,6 @@
 // the start, so the walk is depth first, right to left, and only one path of the tree is held. Where to cut is a rule:
 // bisection here, binomial in baselines.c.
 #include <stdlib.h>
-#include <string.h>
 
 #include "internal.h"
 #include "support/alloc.h"

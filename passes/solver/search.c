@@ -7,7 +7,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 // A limit that is no more than a safety counts the processor's time, so that results do not vary with what else the
 // machine does.

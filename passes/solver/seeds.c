@@ -2,8 +2,6 @@
 // numbers of stages. One table serves every memory up to the budget and somewhat beyond, so that the memory whose
 // schedule, measured by the simulator, fits best is found by bisection; rounding in the table does no harm that way.
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "chain.h"
 

@@ -2,7 +2,6 @@
 // of the same; this one is kept plain and shares nothing with them, so that it can judge them.
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "solver.h"
 #include "support/alloc.h"

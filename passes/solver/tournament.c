@@ -3,7 +3,6 @@
 // the worse half drops out again and again (successive halving: Jamieson, Talwalkar 2016), then others join.
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "search.h"
 #include "support/alloc.h"

@@ -1,6 +1,5 @@
 // A call of the emulator before each load, store, atomic and memory intrinsic, except where the address is a variable
 // of the thread or a constant.
-#include <stdlib.h>
 #include <string.h>
 
 #include "codegen/cuda/emulate/emulate_internal.h"

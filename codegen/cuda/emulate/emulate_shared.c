@@ -1,7 +1,6 @@
 // Shared variables (globals in address space 3) become places in the memory that the emulator keeps for a block, laid
 // out for each kernel apart with gaps in between; variables of size zero are the dynamic part.
 #include <stdlib.h>
-#include <string.h>
 
 #include "codegen/codegen.h"
 #include "codegen/cuda/emulate/emulate_internal.h"

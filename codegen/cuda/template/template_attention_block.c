@@ -1,6 +1,5 @@
 // See template_attention.h.
 #include <stddef.h>
-#include <string.h>
 
 #include "codegen/cuda/template/template_attention.h"
 

@@ -2,7 +2,6 @@
 // for the gradients of keys and values, of keys) that goes through the other tokens 32 at a time. In the scores a lane
 // is a token, in the sums it is a column, so that shuffles hand the weights around.
 #include <math.h>
-#include <string.h>
 
 #include "codegen/cuda/template/template_attention.h"
 

@@ -3,8 +3,6 @@
 // by channel follow, each four go through a function of the module, and a thread adds up its rows of its columns. No
 // two blocks add to one place: each leaves its own sums, in the workspace. Which of a kernel's endings it is, all
 // threads find in an argument.
-#include <stdlib.h>
-#include <string.h>
 
 #include "codegen/cuda/template/template_conv.h"
 #include "support/alloc.h"

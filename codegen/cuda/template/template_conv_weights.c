@@ -1,7 +1,6 @@
 // Weight gradient of a convolution: rows are output channels, columns taps and input channels, the depth runs over all
 // pixels. It is cut into parts for more blocks than the few tiles of the result would give; the parts are added up in
 // order by a second kernel.
-#include <stddef.h>
 
 #include "codegen/cuda/template/template_conv.h"
 
