@@ -82,3 +82,13 @@ int64_t arena_high_water(const Arena *a, int byte) {
   while (end > 0 && a->base[end - 1] == (char)byte) end--;
   return end;
 }
+
+void arena_fill_far(const Arena *a, int64_t from, int byte) {
+  if (a->far_memory) memset(a->far_memory + from, byte, (size_t)(a->far_bytes - from));
+}
+
+int64_t arena_far_high_water(const Arena *a, int byte) {
+  int64_t end = a->far_memory ? a->far_bytes : 0;
+  while (end > 0 && a->far_memory[end - 1] == (char)byte) end--;
+  return end;
+}

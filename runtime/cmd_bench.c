@@ -128,6 +128,9 @@ static void print_memory(const Bench *b, int64_t taken) {
   printf("arena planned   %lld bytes (%s)\n", (long long)f->arena_bytes,
          print_bytes(f->arena_bytes, text, sizeof text));
   if (used >= 0) printf("arena used      %lld bytes\n", (long long)used);
+  if (f->far_bytes)
+    printf("far arena       %lld bytes (%s) planned, %lld used\n", (long long)f->far_bytes,
+           print_bytes(f->far_bytes, text, sizeof text), (long long)function_far_used_bytes(f));
   if (taken >= 0)
     printf("device memory   %lld bytes beyond the context, %+lld beyond the arena\n", (long long)taken,
            (long long)(taken - b->s.arena.bytes));
@@ -141,16 +144,20 @@ static void print_memory(const Bench *b, int64_t taken) {
 // A buffer's last byte may happen to equal one pattern; it cannot equal both.
 static bool check_arena(Bench *b) {
   static const int patterns[2] = {0x5b, 0xa4};
-  int64_t reached = 0;
+  int64_t reached = 0, far_reached = 0;
   double seconds;
   for (int i = 0; i < 2; i++) {
+    arena_fill_far(&b->s.arena, nnc_program.far_persistent_bytes, patterns[i]);
     if (!arena_fill(&b->s.arena, nnc_program.persistent_bytes, patterns[i]) || !time_step(b, 0, &seconds)) return false;
-    int64_t r = arena_high_water(&b->s.arena, patterns[i]);
+    int64_t r = arena_high_water(&b->s.arena, patterns[i]), far = arena_far_high_water(&b->s.arena, patterns[i]);
     if (r < 0) return false;
     reached = r > reached ? r : reached;
+    far_reached = far > far_reached ? far : far_reached;
   }
+  const NncFunction *f = executor_function(b->main);
   printf("arena written   up to byte %lld\n", (long long)reached);
-  if (reached <= executor_function(b->main)->arena_bytes) return true;
+  if (b->s.arena.far_memory) printf("far arena       written up to byte %lld\n", (long long)far_reached);
+  if (reached <= f->arena_bytes && far_reached <= f->far_bytes) return true;
   report_error("a step wrote beyond the planned arena");
   return false;
 }

@@ -72,6 +72,7 @@ typedef struct Arena {
   void *memory;        // Owned by the device: its own memory; NULL: steps work on the mapping itself
   int64_t far_bytes;   // planned
   char *far;           // Owned; the far arena on the host
+  char *far_memory;    // Owned by the device: its far arena, in the host's memory; NULL: none
 } Arena;
 // zeroed; on the host every page touched
 bool arena_create(Arena *a, int64_t bytes, int64_t far_bytes);
@@ -83,6 +84,9 @@ bool arena_pull_persistent(const Arena *a);                       // before they
 bool arena_fill(Arena *a, int64_t from, int byte);   // on the host with a guard behind the end; for arena_high_water
 // one past the last byte that differs from byte, on the host beyond the end too; -1 after reporting
 int64_t arena_high_water(const Arena *a, int byte);
+// The same of the far arena, where it is memory of a device, which knows its end.
+void arena_fill_far(const Arena *a, int64_t from, int byte);
+int64_t arena_far_high_water(const Arena *a, int byte);
 
 // ---------------------------------------------------------------------------------------------------------------------
 // What runs the steps: device_host.c, cuda/device.c. NULL members: nothing to do.

@@ -24,8 +24,9 @@ typedef struct CudaMemory {
   size_t free_at_start;        // bytes of the GPU's memory, before anything but the context was made
   cublasHandle_t cublas;       // NULL: no calls of it
   ncclComm_t nccl;             // NULL: there is one rank, or cuda_join has not been called
-  CUdeviceptr arena, far;      // far: behind the arena
-  char *staging;               // page-locked host memory; Owned
+  CUdeviceptr arena;
+  char *far;       // the far arena: page-locked memory of the host; Owned; NULL: none
+  char *staging;   // page-locked, too; Owned
   int64_t staging_bytes, staging_used;
   char name[128];   // of the GPU
 } CudaMemory;

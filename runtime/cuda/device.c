@@ -1,5 +1,5 @@
-// A GPU as the device of a program: driver, context, kernels, one arena of the planned size, copies between it and the
-// mirror on the host.
+// A GPU as the device of a program: driver, context, kernels, one arena of the planned size, another in page-locked
+// memory of the host, copies between the first and its mirror on the host.
 #include <stdlib.h>
 #include <string.h>
 
@@ -164,12 +164,18 @@ static bool allocate_arena(CudaMemory *m, int64_t bytes) {
   return ok;
 }
 
-static bool open_memory(CudaMemory *m, int64_t arena_bytes, int64_t far_bytes) {
-  int64_t near = far_blocks(arena_bytes), bytes = far_bytes ? near + far_bytes : arena_bytes;
+// One allocation of the planned size, as the arena is one.
+static bool allocate_far(CudaMemory *m, int64_t bytes) {
+  if (!bytes) return true;
+  if (!cuda_allocate_pinned(m, "allocating the far arena", (size_t)bytes, &m->far)) return false;
+  memset(m->far, 0, (size_t)bytes);
+  return true;
+}
+
+static bool open_memory(CudaMemory *m, int64_t bytes, int64_t far_bytes) {
   m->staging_bytes = largest_arguments();
-  bool ok = allocate_arena(m, bytes);
-  m->far = m->arena + (CUdeviceptr)near;
-  return ok && CUDA(m, "clearing the arena", MemsetD8Async, m->arena, 0, (size_t)bytes, m->compute) &&
+  return allocate_arena(m, bytes) && allocate_far(m, far_bytes) &&
+         CUDA(m, "clearing the arena", MemsetD8Async, m->arena, 0, (size_t)bytes, m->compute) &&
          cuda_wait(m, "clearing the arena") &&
          cuda_allocate_pinned(m, "allocating the staging buffer", (size_t)(m->staging_bytes ? m->staging_bytes : 1),
                               &m->staging);
@@ -181,6 +187,8 @@ static void close_device(Arena *a) {
   if (m->nccl) m->api.nccl->CommDestroy(m->nccl);
   if (m->cublas) m->api.cublas.Destroy(m->cublas);
   if (m->staging) d->MemFreeHost(m->staging);
+  if (m->far) d->MemFreeHost(m->far);
+  a->far_memory = NULL;
   if (m->arena) d->MemFree(m->arena);
   unload(m);
   free(m->modules);
@@ -219,8 +227,10 @@ static bool open_device(Arena *a, const DeviceOptions *o) {
   }
   a->memory = m;   // closed by arena_destroy
   dump_ptx();
-  return open_context(m) && load_module(m) && open_memory(m, a->bytes, a->far_bytes) &&
-         (!cuda_needs_cublas() || cuda_open_cublas(m));
+  bool ok = open_context(m) && load_module(m) && open_memory(m, a->bytes, a->far_bytes) &&
+            (!cuda_needs_cublas() || cuda_open_cublas(m));
+  a->far_memory = m->far;
+  return ok;
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

@@ -67,13 +67,18 @@ static bool prepare_kernel(const CudaMemory *m, const NncStep *s, CudaStep *step
               (int)s->launch->shared_bytes);
 }
 
+// Page-locked memory has the same address on the device as on the host.
+static CUdeviceptr device_address(const CudaMemory *m, int64_t address) {
+  return is_far_address(address) ? (CUdeviceptr)(uintptr_t)(m->far + (address - FAR_ADDRESS))
+                                 : m->arena + (CUdeviceptr)address;
+}
+
 // `n` counts the arguments given out so far, `inner` is where the prepared steps of the next scan go.
 static bool prepare_step(CudaProgram *p, const NncStep *s, CudaStep *step, size_t *n, CudaStep **inner) {
   step->addresses = p->addresses + *n;
   step->arguments = p->arguments + *n;
   for (int j = 0; j < s->n_buffers; j++) {
-    step->addresses[j] = is_far_address(s->buffers[j]) ? p->m->far + (CUdeviceptr)(s->buffers[j] - FAR_ADDRESS)
-                                                       : p->m->arena + (CUdeviceptr)s->buffers[j];
+    step->addresses[j] = device_address(p->m, s->buffers[j]);
     step->arguments[j] = &step->addresses[j];
   }
   int n_numbers = s->launch ? s->launch->n_numbers : 0, shown = s->launch ? s->n_buffers - s->launch->n_hidden : 0;
@@ -192,6 +197,16 @@ static bool launch_scan(CudaProgram *p, const NncScan *scan, const CudaStep *ste
 
 static bool run_watched(CudaProgram *p, const NncStep *s, const CudaStep *step, StepWatch *w);
 
+static bool launch_copy(const CudaMemory *m, const NncStep *s, const CudaStep *step, CUstream stream) {
+  CUdeviceptr from = step->addresses[0], to = step->addresses[1];
+  size_t bytes = (size_t)s->copy_bytes;
+  if (is_far_address(s->buffers[0]))
+    return CUDA(m, s->label, MemcpyHtoDAsync, to, (const void *)(uintptr_t)from, bytes, stream);
+  if (is_far_address(s->buffers[1]))
+    return CUDA(m, s->label, MemcpyDtoHAsync, (void *)(uintptr_t)to, from, bytes, stream);
+  return CUDA(m, s->label, MemcpyDtoDAsync, to, from, bytes, stream);
+}
+
 static bool launch(CudaProgram *p, const NncStep *s, const CudaStep *step, CUstream stream) {
   const CudaMemory *m = p->m;
   switch (s->kind) {
@@ -202,8 +217,7 @@ static bool launch(CudaProgram *p, const NncStep *s, const CudaStep *step, CUstr
                 (unsigned)l->grid[2], (unsigned)l->block[0], (unsigned)l->block[1], (unsigned)l->block[2],
                 (unsigned)l->shared_bytes, stream, step->arguments, NULL);
   }
-  case NNC_STEP_COPY:
-    return CUDA(m, s->label, MemcpyDtoDAsync, step->addresses[1], step->addresses[0], (size_t)s->copy_bytes, stream);
+  case NNC_STEP_COPY: return launch_copy(m, s, step, stream);
   case NNC_STEP_TAP: return true;
   case NNC_STEP_SCAN: return launch_scan(p, s->scan, step, stream, NULL);
   case NNC_STEP_COLLECTIVE: return cuda_run_collective(m, s, step->addresses, step->workspace, step->function, stream);
@@ -243,7 +257,8 @@ static bool run_watched(CudaProgram *p, const NncStep *s, const CudaStep *step, 
   if (s->scan) return launch_scan(p, s->scan, step, p->m->compute, w);
   if (!launch(p, s, step, p->m->compute) || !cuda_wait(p->m, s->label)) return false;
   int64_t *offsets = xmalloc(sizeof *offsets * ((size_t)s->n_buffers + 1));
-  for (int j = 0; j < s->n_buffers; j++) offsets[j] = (int64_t)(step->addresses[j] - p->m->arena);
+  for (int j = 0; j < s->n_buffers; j++)
+    offsets[j] = is_far_address(s->buffers[j]) ? s->buffers[j] : (int64_t)(step->addresses[j] - p->m->arena);
   w->over = !w->after(w, s, offsets);
   free(offsets);
   return true;
