@@ -23,7 +23,7 @@ FILES = {
     "models": "gcn graphsage gru_lm lenet two_inputs",
 }
 # Budgets and loops cut into segments, loops of two pieces, programs of several ranks.
-MORE = ["scan.nn -DT=19", "scan_batchnorm.nn", "scan_outputs.nn"]
+MORE = ["scan.nn -DT=19", "scan_batchnorm.nn", "scan_outputs.nn", "scan_outputs.nn -DT=19", "overlap.nn"]
 MORE += [f"{case} --remat-effort=0.05" for case in (
     "gpt_small.nn --memory-budget=80%", "resnet_small.nn --memory-budget=90%", "scan_long.nn --memory-budget=60%", "scan_outputs.nn --memory-budget=60%",
     "scan_lm.nn -DT=64 --memory-budget=90%", "scan_gru.nn --memory-budget=87%", "scan_nested_long.nn -DL=37 --memory-budget=90%")]

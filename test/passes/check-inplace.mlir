@@ -20,6 +20,7 @@
 // Rows: the whole row is read before it is written; what is read of a row's own value is not, where it is spread over the row.
 // RUN: accepted softmax '0, 0' 2304
 // RUN: refused centered 'nn.inplace = array<i64: 0, 0>, ' '2304, 512' 'result 0 lies over operand 0: it is read at other indices'
+// RUN: refused askew 'nn.inplace = array<i64: 0, 0>, ' 2304 'result 0 lies over operand 0: it is read at other indices'
 // RUN: accepted row_sums '0, 1' 4096
 // RUN: refused spread 'nn.inplace = array<i64: 0, 1>, ' 4096 'result 0 lies over operand 1: it is read at other indices'
 
@@ -95,6 +96,8 @@ func.func @predict(%x: tensor<8x8xf32> {nn.role = "input", nn.name = "x", nn.off
   %v41 = "nn.matmul"(%x, %x) {transpose_a = false, transpose_b = false, nn.offset = array<i64: 2560>} : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
   %v42 = "nn.matmul"(%x, %x) {transpose_a = false, transpose_b = false, nn.offset = array<i64: 2816>} : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
   %to = "nn.matmul_rows_to"(%v40, %v41, %v42) {nn.case, nn.offset = array<i64: 512>} : (tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+  %v43 = "nn.matmul"(%x, %x) {transpose_a = false, transpose_b = false, nn.offset = array<i64: 2304>} : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+  %v44 = call @askew(%v43) {nn.offset = array<i64: 512>} : (tensor<8x8xf32>) -> tensor<8x8xf32>
   return
 }
 func.func private @rows(%a0: tensor<8x8xf32>) -> tensor<8xf32> attributes {nn.kernel, nn.kind = "row", nn.domain = array<i64: 8, 8>, nn.axes = array<i64: 1>} {
@@ -134,6 +137,12 @@ func.func private @centered(%a0: tensor<8x8xf32>) -> (tensor<8x8xf32>, tensor<8x
   %b = "nn.broadcast"(%m) {dims = array<i64: 1>} : (tensor<8xf32>) -> tensor<8x8xf32>
   %r = "nn.sub"(%a0, %b) : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
   return %r, %m : tensor<8x8xf32>, tensor<8xf32>
+}
+func.func private @askew(%a0: tensor<8x8xf32>) -> tensor<8x8xf32> attributes {nn.kernel, nn.kind = "row", nn.domain = array<i64: 8, 8>, nn.axes = array<i64: 1>} {
+  %m = "nn.reduce_max"(%a0) {axes = array<i64: 0>} : (tensor<8x8xf32>) -> tensor<8xf32>
+  %b = "nn.broadcast"(%m) {dims = array<i64: 0>} : (tensor<8xf32>) -> tensor<8x8xf32>
+  %r = "nn.sub"(%a0, %b) : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+  return %r : tensor<8x8xf32>
 }
 func.func private @row_sums(%a0: tensor<8x8xf32>, %a1: tensor<8xf32>) -> tensor<8xf32> attributes {nn.kernel, nn.kind = "row", nn.domain = array<i64: 8, 8>, nn.axes = array<i64: 1>} {
   %m = "nn.reduce_sum"(%a0) {axes = array<i64: 1>} : (tensor<8x8xf32>) -> tensor<8xf32>

@@ -8,10 +8,10 @@
 
 // One parameter, one input. m = x p; e = exp m; y = m e'; p -= y.
 static const char text[] =
-    "func.func @train(%x: tensor<32x32xf32> {nn.role = \"input\", nn.name = \"x\"}, %p: tensor<32x32xf32> {nn.role = "
-    "\"param\", nn.name = \"p\"})\n"
+    "func.func @train(%p: tensor<32x32xf32> {nn.role = \"param\", nn.name = \"p\"}, %x: tensor<32x32xf32> {nn.role = "
+    "\"input\", nn.name = \"x\"})\n"
     "    -> (tensor<32x32xf32> {nn.role = \"output\", nn.name = \"y\"}, tensor<32x32xf32> {nn.role = \"update\", "
-    "nn.tied = 1 : i64}) {\n"
+    "nn.tied = 0 : i64}) {\n"
     "  %m = \"nn.matmul\"(%x, %p) {transpose_a = false, transpose_b = false} : (tensor<32x32xf32>, tensor<32x32xf32>) "
     "-> tensor<32x32xf32>\n"
     "  %e = \"nn.exp\"(%m) : (tensor<32x32xf32>) -> tensor<32x32xf32>\n"
@@ -42,8 +42,9 @@ int main(void) {
   EXPECT("recomputed", NULL, 0, 1, 0, 1, 2, 3);
   EXPECT("the update twice", "step 3 may run only once", 0, 1, 2, 3, 3);
   EXPECT("a value not made yet", "reads what step 1 has not made yet", 0, 2, 1, 3);
+  EXPECT("the first value not made yet", "reads what step 0 has not made yet", 1, 0, 2, 3);
   EXPECT("a step left out", "step 3 never runs", 0, 1, 2);
-  EXPECT("a reader of the parameter behind its update", "step 0 runs again and reads argument 1 after its update", 0, 1,
+  EXPECT("a reader of the parameter behind its update", "step 0 runs again and reads argument 0 after its update", 0, 1,
          2, 3, 0);
   EXPECT("no such step", "there is no step 7", 0, 7);
   plan_program_free(&p);

@@ -225,6 +225,33 @@ static void test_operands_of_a_part(void) {
   step_free(&s);
 }
 
+// y, what p becomes, and a sum so small that it is kept: y alone is made again, from x.
+static void test_part_that_runs_again(void) {
+  static const char text[] = "func.func @train(%x: " M " {nn.role = \"input\", nn.name = \"x\"}, %p: " M
+                             " {nn.role = \"param\", nn.name = \"p\"})\n"
+                             "    -> (" M " {nn.role = \"output\", nn.name = \"y\"}, " M
+                             " {nn.role = \"update\", nn.tied = 1 : i64}) {\n"
+                             "  %0:3 = call @k(%x, %p) {nn.phase = \"forward\"} : (" M ", " M ") -> (" M ", " M
+                             ", tensor<64xf32>)\n"
+                             "  return %0#0, %0#1 : " M ", " M "\n}\n"
+                             "func.func private @k(%x: " M ", %p: " M ") -> (" M ", " M
+                             ", tensor<64xf32>) attributes {nn.kernel, nn.kind = \"row\", "
+                             "nn.domain = array<i64: 64, 64>, nn.axes = array<i64: 1>} {\n"
+                             "  %y = \"nn.relu\"(%x) : (" M ") -> " M "\n  %q = \"nn.sub\"(%p, %y) : (" M ", " M
+                             ") -> " M "\n"
+                             "  %s = \"nn.reduce_sum\"(%x) {axes = array<i64: 1>} : (" M ") -> tensor<64xf32>\n"
+                             "  return %y, %q, %s : " M ", " M ", tensor<64xf32>\n}\n";
+  MlirModule module = mlirModuleCreateParse(ctx, mlirStringRefCreateFromCString(text));
+  PlanProgram p;
+  plan_program_build(&p, module, nn_module_function(module, "train"), NULL);
+  remat_find_again(&p, 1024);
+  const PlanStep *s = &p.steps[0];
+  CHECK(s->again && s->again[0] && !s->again[1] && !s->again[2], "not y alone");
+  CHECK(s->reads_again && s->reads_again[0] && !s->reads_again[1], "not from x alone");
+  plan_program_free(&p);
+  mlirModuleDestroy(module);
+}
+
 int main(void) {
   ctx = nn_context_create();
   test_returned_value();
@@ -234,6 +261,7 @@ int main(void) {
   test_views_in_regions();
   test_views_of_a_clone();
   test_operands_of_a_part();
+  test_part_that_runs_again();
   mlirContextDestroy(ctx);
   return check_report();
 }
