@@ -89,22 +89,17 @@ double bound_by_moments(const RematProblem *problem, int64_t budget_bytes, doubl
   return isinf(best) ? INFINITY : bound;
 }
 
-static double cost_of_all(const RematProblem *problem) {
-  double cost = 0;
-  for (int v = 0; v < problem->n_nodes; v++) cost += problem->nodes[v].cost;
-  return cost;
-}
-
 double remat_lower_bound(const RematProblem *problem, int64_t budget_bytes, double time_limit) {
-  if (problem->far) return largest_execution(problem) > budget_bytes ? INFINITY : cost_of_all(problem);
   double limit = time_limit > 0 ? time_limit : DEFAULT_TIME;
   if (problem->n_nodes <= SMALL_GRAPH) {
     RematSchedule best;
     RematExact outcome = remat_exact(problem, budget_bytes, SMALL_STATES, &best);
-    double cost = outcome == REMAT_EXACT_OPTIMAL ? best.cost : INFINITY;
+    double cost = outcome != REMAT_EXACT_OPTIMAL ? INFINITY : problem->far ? best.makespan * (1 - 1e-9) : best.cost;
     remat_schedule_free(&best);
     if (outcome != REMAT_EXACT_UNKNOWN) return cost;
   }
+  if (problem->far)
+    return largest_execution(problem) > budget_bytes ? INFINITY : bound_by_tiers(problem, budget_bytes, limit);
   return bound_by_moments(problem, budget_bytes, limit);
 }
 

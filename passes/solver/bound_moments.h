@@ -15,4 +15,7 @@ int64_t bound_moments_peak(const BoundGraph *graph, int64_t least, double deadli
 // remat_lower_bound without the exact solver; `limit` in seconds. In bound.c.
 double bound_by_moments(const RematProblem *problem, int64_t budget_bytes, double limit);
 
+// The same for problems with a far tier: a makespan. In bound_tiers.c.
+double bound_by_tiers(const RematProblem *problem, int64_t budget_bytes, double limit);
+
 #endif

@@ -67,7 +67,14 @@ BoundGraph bound_graph_create(const RematProblem *problem, int64_t budget_bytes)
   if (!isfinite(graph.scale)) graph.scale = 0;
   graph.cost = allocate_array((size_t)graph.n, sizeof(int64_t));
   for (int v = 0; v < graph.n; v++) graph.cost[v] = (int64_t)(problem->nodes[v].cost * graph.scale);
+  graph.all_costs = SCALE_TOTAL * 1.001;
   return graph;
+}
+
+void bound_graph_allow_moves(BoundGraph *graph) {
+  graph->move = allocate_array((size_t)graph->n, sizeof(int64_t));
+  for (int v = 0; v < graph->n; v++)
+    if (!graph->problem->nodes[v].home && !graph->problem->nodes[v].movable) graph->move[v] = BOUND_NEVER;
 }
 
 void bound_graph_free(BoundGraph *graph) {
@@ -79,12 +86,13 @@ void bound_graph_free(BoundGraph *graph) {
   free(graph->befores);
   free(graph->is_output);
   free(graph->cost);
+  free(graph->move);
   *graph = (BoundGraph){0};
 }
 
 BoundNetwork bound_network_create(const BoundGraph *graph) {
   size_t n = (size_t)graph->n;
-  BoundNetwork network = {.relation = allocate_array(n, 1)};
+  BoundNetwork network = {.graph = graph, .relation = allocate_array(n, 1)};
   network.again_node = allocate_array(n, sizeof(int));
   network.need_node = allocate_array(n, sizeof(int));
   network.run_node = allocate_array(n, sizeof(int));
@@ -97,6 +105,7 @@ void bound_network_free(BoundNetwork *network) {
   flow_free(&network->flow);
   free(network->moments);
   free(network->edge_bytes);
+  free(network->edge_value);
   free(network->again_node);
   free(network->relation);
   free(network->need_node);
@@ -146,9 +155,18 @@ static void add_edge(BoundNetwork *network, int tail, int head, int64_t capacity
   if (edge >= network->edge_capacity) {
     network->edge_capacity = 2 * edge + 1024;
     network->edge_bytes = reallocate_array(network->edge_bytes, (size_t)network->edge_capacity, sizeof(int64_t));
+    network->edge_value = reallocate_array(network->edge_value, (size_t)network->edge_capacity, sizeof(int));
   }
   network->edge_bytes[edge] = bytes;
 }
+
+// An edge that is cut when `value` is there at the moment.
+static void add_priced_edge(const BoundGraph *graph, BoundNetwork *network, int tail, int head, int value) {
+  add_edge(network, tail, head, 0, graph->problem->nodes[value].bytes);
+  network->edge_value[network->flow.n_edges - 1] = value;
+}
+
+static bool is_movable(const BoundGraph *graph, int value) { return graph->move && graph->move[value] != BOUND_NEVER; }
 
 // The network node "v executes after the moment", made when missing.
 static int make_run_node(const BoundGraph *graph, BoundNetwork *network, int v, int *n_pending, bool shared) {
@@ -174,21 +192,23 @@ static void add_need(const BoundGraph *graph, BoundNetwork *network, BoundMoment
   // Values that are certainly there: t's own and its inputs, marked by need_node < 0; and those that take no room.
   int64_t bytes = graph->problem->nodes[u].bytes;
   if (network->need_node[u] < 0 || bytes == 0 || network->relation[u] == BOUND_DESCENDANT) return;
+  if (graph->problem->nodes[u].home) return;   // add_homes
   bool repeats = network->relation[u] != BOUND_ANCESTOR || may_repeat(graph, network->relation, u);
   if (from == FLOW_SOURCE) {
     network->need_node[u] = -1;
-    if (!repeats) {
+    if (!repeats && !is_movable(graph, u)) {
       moment->room -= bytes;
       return;
     }
     moment->most += bytes;
-    add_edge(network, FLOW_SOURCE, make_run_node(graph, network, u, n_pending, shared), 0, bytes);
+    int run = repeats ? make_run_node(graph, network, u, n_pending, shared) : FLOW_SINK;
+    add_priced_edge(graph, network, FLOW_SOURCE, run, u);
     return;
   }
   if (!network->need_node[u]) {
     network->need_node[u] = flow_add_node(&network->flow);
     int run = repeats ? make_run_node(graph, network, u, n_pending, shared) : FLOW_SINK;
-    add_edge(network, network->need_node[u], run, 0, bytes);
+    add_priced_edge(graph, network, network->need_node[u], run, u);
   }
   add_edge(network, from, network->need_node[u], FLOW_INFINITE, -1);
 }
@@ -216,6 +236,17 @@ static void add_certain_needs(const BoundGraph *graph, BoundNetwork *network, Bo
   free(wanted);
 }
 
+// A home that is near is there at every moment, whoever reads it; what t reads is counted already.
+static void add_homes(const BoundGraph *graph, BoundNetwork *network, BoundMoment *moment) {
+  for (int h = 0; h < graph->n; h++) {
+    const RematNode *home = &graph->problem->nodes[h];
+    if (!home->home || network->need_node[h] < 0 || home->bytes == 0) continue;
+    if (graph->user_start[h] == graph->user_start[h + 1]) continue;   // may be far at no cost
+    moment->most += home->bytes;
+    add_priced_edge(graph, network, FLOW_SOURCE, FLOW_SINK, h);
+  }
+}
+
 BoundMoment *bound_network_add(const BoundGraph *graph, BoundNetwork *network, int t, int end, bool shared) {
   const RematNode *node = &graph->problem->nodes[t];
   if (network->n_moments == network->capacity_moments) {
@@ -235,6 +266,7 @@ BoundMoment *bound_network_add(const BoundGraph *graph, BoundNetwork *network, i
     network->need_node[u] = -1;
   }
   int n_pending = 0;
+  if (graph->move) add_homes(graph, network, moment);
   add_certain_needs(graph, network, moment, end, &n_pending, shared);
   while (n_pending > 0) {
     int v = network->pending[--n_pending];
@@ -253,8 +285,14 @@ bool bound_network_is_live(const BoundNetwork *network, int edge) {
   return flow_is_source_side(flow, flow->tail[edge]) && !flow_is_source_side(flow, flow->head[edge]);
 }
 
+// What a priced edge may cost instead of its bytes.
+static double move_cost(const BoundGraph *graph, const BoundNetwork *network, int edge) {
+  return is_movable(graph, network->edge_value[edge]) ? (double)graph->move[network->edge_value[edge]] : INFINITY;
+}
+
 BoundCut bound_network_solve(BoundNetwork *network, const double *prices, const unsigned char *decisions,
                              double *excess) {
+  const BoundGraph *graph = network->graph;
   FlowNetwork *flow = &network->flow;
   // Less capacity only lowers the bound; finite edges together must stay below an infinite one.
   double most = fmin(2 * SCALE_TOTAL, (double)(FLOW_INFINITE / 2) / (flow->n_edges + 1));
@@ -262,8 +300,13 @@ BoundCut bound_network_solve(BoundNetwork *network, const double *prices, const 
     const BoundMoment *moment = &network->moments[m];
     for (int e = moment->first_edge; e < moment->last_edge; e++) {
       if (network->edge_bytes[e] < 0) continue;
-      flow->capacity[e] = (int64_t)fmin(prices[m] * (double)network->edge_bytes[e], most);
-      if (decisions && decisions[e] != BOUND_OPEN) flow->capacity[e] = decisions[e] == BOUND_LIVE ? 0 : FLOW_INFINITE;
+      double move = fmin(move_cost(graph, network, e), most);
+      BoundDecision decision = decisions ? (BoundDecision)decisions[e] : BOUND_OPEN;
+      if (decision == BOUND_OPEN) flow->capacity[e] = (int64_t)fmin(prices[m] * (double)network->edge_bytes[e], move);
+      else
+        flow->capacity[e] = decision == BOUND_LIVE                      ? 0
+                            : is_movable(graph, network->edge_value[e]) ? (int64_t)move
+                                                                        : FLOW_INFINITE;
     }
   }
   int64_t value = flow_solve(flow);
@@ -275,8 +318,12 @@ BoundCut bound_network_solve(BoundNetwork *network, const double *prices, const 
     double bytes = 0, settled = 0;
     for (int e = moment->first_edge; e < moment->last_edge; e++) {
       if (network->edge_bytes[e] < 0) continue;
-      if (decisions && decisions[e] == BOUND_LIVE) settled += (double)network->edge_bytes[e];
-      else if (bound_network_is_live(network, e)) bytes += (double)network->edge_bytes[e];
+      double length = (double)network->edge_bytes[e];
+      BoundDecision decision = decisions ? (BoundDecision)decisions[e] : BOUND_OPEN;
+      if (decision == BOUND_LIVE) settled += length;
+      else if (decision == BOUND_OPEN && bound_network_is_live(network, e) &&
+               prices[m] * length <= move_cost(graph, network, e))
+        bytes += length;
     }
     excess[m] = bytes + settled - (double)moment->room;
     cut.value += prices[m] * (settled - (double)moment->room);

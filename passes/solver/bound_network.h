@@ -7,8 +7,7 @@
 #include "bound_flow.h"
 #include "solver.h"
 
-// All costs of a problem together in scaled costs, and a price at which any byte costs more than that.
-#define BOUND_ALL_COSTS (0x1p46 * 1.001)
+// A price at which any byte costs more than all costs of a problem together.
 #define BOUND_HIGHEST_PRICE 0x1p47
 
 typedef struct BoundGraph {
@@ -22,9 +21,18 @@ typedef struct BoundGraph {
   double scale;    // integer capacity of one unit of cost
   int64_t *cost;   // Owned; scaled, rounded down
   double base_cost;
+  double all_costs;   // scaled; those of moves included
+  int64_t *move;      // Owned; with a far tier, scaled: what it costs to move the value, or to have the home far;
+                      // BOUND_NEVER where it cannot be. NULL without one
 } BoundGraph;
 
+#define BOUND_NEVER INT64_MAX
+
 BoundGraph bound_graph_create(const RematProblem *problem, int64_t budget_bytes);
+
+// For problems with a far tier: values may be moved. What that costs is the caller's to set, before it solves.
+void bound_graph_allow_moves(BoundGraph *graph);
+
 void bound_graph_free(BoundGraph *graph);
 
 typedef enum BoundRelation { BOUND_OTHER, BOUND_ANCESTOR, BOUND_DESCENDANT, BOUND_SELF } BoundRelation;
@@ -40,10 +48,12 @@ typedef struct BoundMoment {
 
 // A minimum cut over one or several moments: cost of values that execute again plus price times live bytes.
 typedef struct BoundNetwork {
+  const BoundGraph *graph;   // Borrowed
   FlowNetwork flow;
   int n_moments, capacity_moments;
   BoundMoment *moments;   // Owned
   int64_t *edge_bytes;    // Owned; per edge: bytes of a priced edge, -1 for others
+  int *edge_value;        // Owned; per priced edge: the value
   int edge_capacity;
   int *again_node;   // Owned; per node of the problem: network node "executes again", 0 when not made yet
   // Scratch, per node of the problem.
@@ -77,7 +87,7 @@ typedef struct BoundCut {
 BoundCut bound_network_solve(BoundNetwork *network, const double *prices, const unsigned char *decisions,
                              double *excess);
 
-// Whether the value of priced edge `edge` is live in the last cut.
+// Whether the value of priced edge `edge` is live or moved in the last cut.
 bool bound_network_is_live(const BoundNetwork *network, int edge);
 
 #endif

@@ -53,7 +53,7 @@ PriceResult bound_price_search(BoundNetwork *network, const unsigned char *decis
     double excess, limit = INFINITY;
     BoundCut cut = bound_network_solve(network, &price, decisions, &excess);
     if (cut.value > result.bound) result.bound = cut.value, result.price = price;
-    if (cut.value > BOUND_ALL_COSTS) result.bound = INFINITY;   // what fits costs less
+    if (cut.value > network->graph->all_costs) result.bound = INFINITY;   // what fits costs less
     if (isinf(result.bound) || result.bound >= enough) break;
     if (excess > 0) {
       low = (Line){true, cut.cost, excess};
@@ -70,7 +70,7 @@ PriceResult bound_price_search(BoundNetwork *network, const unsigned char *decis
       limit = low.cost + low.slope * next;
     } else if (low.known) {
       // Nothing that fits is known yet: as if executing everything again did, then ever higher.
-      next = price > 0 ? 4 * price : (BOUND_ALL_COSTS - low.cost) / (low.slope + (double)moment->room);
+      next = price > 0 ? 4 * price : (network->graph->all_costs - low.cost) / (low.slope + (double)moment->room);
       if (price > BOUND_HIGHEST_PRICE) break;
     }
     if (limit <= useless || result.bound >= limit * (1 - 1e-9) - 1) {

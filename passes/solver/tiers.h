@@ -61,6 +61,8 @@ typedef struct TierSearch {
   double work, max_work;   // items looked at
   struct timespec start;
   double time_limit;
+  double clock_work;   // when to look at the clock again
+  bool stopped;        // out of time
   bool has_best;
   TierPlan best;   // Owned
   double base_cost, best_makespan, good_makespan;

@@ -4,6 +4,7 @@
 
 #include "check.h"
 #include "generate.h"
+#include "passes/solver/bound_moments.h"
 #include "support/input_error.h"
 
 // Half a unit of time for a copy, 2 more for 10 bytes out, 1 more for 10 bytes in.
@@ -201,7 +202,7 @@ static void test_search(void) {
 // order: the search finds what the exact solver proves, all but 1 % of the time, and nothing better.
 static void test_against_exact(void) {
   enum { GRAPHS = 500 };
-  int solved = 0, optimal = 0;
+  int solved = 0, optimal = 0, tight = 0;
   for (int seed = 0; seed < GRAPHS; seed++) {
     Generated *g = generate_tiers(5 + seed % 6, (uint64_t)seed);
     RematSchedule plain = remat_baseline(&g->problem), best;
@@ -215,6 +216,9 @@ static void test_against_exact(void) {
       check(best.peak <= budget && best.far_peak <= g->far.budget, "the optimum is within the budgets", seed);
       double found = result.feasible ? result.schedule.makespan : INFINITY;
       check(found >= best.makespan - 1e-9, "nothing is better than the optimum", seed);
+      double bound = bound_by_tiers(&g->problem, budget, 0.01);
+      check(bound <= best.makespan, "the bound is not above the optimum", seed);
+      tight += bound >= best.makespan * (1 - 1e-6);
       solved++;
       optimal += found <= best.makespan + 1e-9;
     } else {
@@ -225,7 +229,8 @@ static void test_against_exact(void) {
     remat_schedule_free(&plain);
     generated_free(g);
   }
-  printf("random graphs: %d of %d optimal\n", optimal, solved);
+  printf("random graphs: %d of %d optimal, the bound equals %d\n", optimal, solved, tight);
+  check(tight * 2 > solved, "the bound is tight on half of them", tight);
   check(optimal * 100 >= solved * 99 && solved > GRAPHS * 9 / 10, "99 % are optimal", optimal);
 }
 
