@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """What ends several ranks, and what is left then: failures.py NNC FOLDER MODELS MPIRUN... [--kills=N] [--mpi=NAME] [--target=NAME]
 
-With --kills it kills ranks of four at N random times instead, while they save after every step.
+With --kills it kills each of four ranks N times instead, while they save after every step: at random times and, every other, during a save.
 """
-import os, random, shutil, signal, subprocess, sys, time
+import os, random, re, shutil, signal, subprocess, sys, time
 from same_bytes import ENVIRONMENT, differences, make_data
 
 KILLS = next((int(a[8:]) for a in sys.argv if a.startswith("--kills=")), 0)
@@ -92,20 +92,34 @@ def stopped_together(what, program):
     status, output = finish(process, what)
     say(what, "interrupted after step" in output and not left(program, name), f"status {status}\n{output[-3000:]}")
 
+def is_saving(name): return any(f.startswith(f"{name}.safetensors.") and f.endswith(".tmp") for f in os.listdir(folder))
+
 def kill_often(program):
-    draw, name = random.Random(1), "often"
-    for i in range(KILLS):
-        resume = ["--resume"] if os.path.exists(checkpoint(name)) else []
+    draw, name, bad, longest, saving = random.Random(1), "often", 0, 0, 0
+    for i in range(KILLS * 4):
+        rank, resume = i % 4, ["--resume"] if os.path.exists(checkpoint(name)) else []
+        for left_over in [f for f in os.listdir(folder) if f.endswith(".tmp")]:
+            os.remove(f"{folder}/{left_over}")
         process = start(program, name, 4, ["--epochs=100000", "--save-every=1"] + resume)
-        rank = draw.randrange(4)
         found = wait_until("a rank", lambda: rank_process(program, checkpoint(name), rank))
-        time.sleep(draw.uniform(0, 3))
+        if i // 4 % 2:   # while it is being saved
+            end = time.time() + 60
+            while not is_saving(name) and time.time() < end:
+                pass
+        else:
+            time.sleep(draw.uniform(0, 3))
+        saving += is_saving(name)
         begin = time.time()
         os.kill(found, signal.SIGKILL)
         status, output = finish(process, "killed")
         seconds = time.time() - begin
+        longest = max(longest, seconds)
         good = not os.path.exists(checkpoint(name)) or subprocess.run([program, "info", checkpoint(name)], capture_output=True).returncode == 0
-        say(f"kill {i + 1}, rank {rank}, {seconds:.1f} s,", status != 0 and "had to kill" not in output and good and not left(program, name), output[-2000:])
+        if status == 0 or "had to kill" in output or not good or left(program, name):
+            bad += 1
+            print(f"kill {i + 1}, rank {rank}, {seconds:.1f} s, status {status}, checkpoint {'good' if good else 'BAD'}: FAILED\n{output[-2000:]}", flush=True)
+    step = re.search(r"after step (\d+)", subprocess.run([program, "info", checkpoint(name)], capture_output=True, text=True).stdout)
+    print(f"each of 4 ranks killed {KILLS} times, {saving} of them during a save, {bad} not as wanted, the longest end {longest:.1f} s; the last checkpoint is of step {step.group(1) if step else '?'}")
 
 def main():
     os.makedirs(folder, exist_ok=True)

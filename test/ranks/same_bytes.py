@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Trains networks with K ranks and with `accumulate K` on one, and compares the checkpoints: equal bytes.
 
-same_bytes.py NNC FOLDER MODELS MPIRUN... [--ranks=1,2,3] [--only=NAME,...] [--steps=N] [--mpi=NAME] [--target=NAME] [--accumulate=A]: MPIRUN is the command before `-n K`.
+same_bytes.py NNC FOLDER MODELS MPIRUN... [--ranks=1,2,3] [--only=NAME,...] [--steps=N] [--mpi=NAME] [--target=NAME] [--dtype=NAME] [--shard=WHAT,...] [--budget=SIZE] [--accumulate=A] [--check]: MPIRUN is the command before `-n K`.
+With --budget the ranks have one, the one has none; --check compares each rank's arena with what was promised.
 With --accumulate each rank has A micro-batches a step, the one A times K; --shard=gradients and parameters alone give the same bytes then.
 """
 import json, os, random, struct, subprocess, sys
@@ -62,6 +63,10 @@ CASES = [
     ("two_inputs", "two_inputs.nn", ["N=4", "T=4", "size=8"], [], []),
 ]
 NAMED = [("mlp", "mlp.nn", ["N=8"], [], []),   # whose parts come in several chunks
+         # which a budget finds something to compute again in
+         ("lenet_large", "lenet.nn", ["N=32"], [], []), ("lstm_large", "lstm_lm.nn", ["N=16", "T=64", "width=32"], LSTM, []),
+         ("gpt_large", "gpt_small.nn", ["B=8", "T=16", "width=32", "layers=2", "heads=2"], [], []),
+         ("resnet_large", "resnet_cifar.nn", ["N=32", "size=8", "n=1", "width=16"], [], []),
          ("gpt_layers", "gpt_small.nn", ["B=8", "T=16", "width=32", "layers=4", "heads=2"], [], [])]   # only where it is asked for
 
 def tensors(path):
@@ -89,18 +94,19 @@ def differences(one, other):
 ENVIRONMENT = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", OMPI_MCA_rmaps_base_oversubscribe="1",
                    OMPI_MCA_hwloc_base_binding_policy="none", OMPI_MCA_btl="self,vader")
 def run(command):
-    p = subprocess.run(command, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300)
+    p = subprocess.run(command, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=1800)
     if p.returncode != 0:
         sys.exit(f"{' '.join(command)}: status {p.returncode}\n{p.stdout}")
     return p.stdout
 
-OPTIONS = ("ranks", "only", "steps", "mpi", "target", "bucket", "shard", "budget", "check", "accumulate")
+OPTIONS = ("ranks", "only", "steps", "mpi", "target", "dtype", "bucket", "shard", "budget", "check", "accumulate")
 def main():
     options = dict((a[2:].split("=", 1) + [""])[:2] for a in sys.argv[1:] if a.startswith("--") and a[2:].split("=")[0] in OPTIONS)
     words = [a for a in sys.argv[1:] if not (a.startswith("--") and a[2:].split("=")[0] in options)]
     nnc, folder, models, mpirun = words[0], words[1], words[2], words[3:]
     more = [f"--{name}={options[name]}" for name in ("mpi", "bucket") if name in options]
-    common = [f"--target={options['target']}"] if "target" in options else []
+    common = [f"--{name}={options[name]}" for name in ("target", "dtype") if name in options]
+    budget = ["--memory-budget=" + options["budget"]] if "budget" in options else []
     ranks, steps = [int(k) for k in options.get("ranks", "1,2,3").split(",")], options.get("steps", "3")
     shards, accumulate = options.get("shard", "none").split(","), int(options.get("accumulate", 1))
     os.makedirs(folder, exist_ok=True)
@@ -117,7 +123,7 @@ def main():
             f.write(text)
         given = [w for d in defines for w in ("-D", d)] + flags + common + [source, "-o"]
         if "none" in shards:
-            run([nnc, "--shard=none"] + more + given + [f"{folder}/{name}"])
+            run([nnc, "--shard=none"] + budget + more + given + [f"{folder}/{name}"])
         for k in ranks:
             one = f"{folder}/{name}_{k}"
             run([nnc, "-D", f"micro_batches={accumulate * k}"] + given + [one])
@@ -127,7 +133,6 @@ def main():
             for shard in shards:
                 program = f"{folder}/{name}" if shard == "none" else f"{one}_{shard}"
                 if shard != "none":
-                    budget = ["--memory-budget=" + options["budget"]] if "budget" in options else []
                     run([nnc, f"--shard={shard}", f"--ranks={k}", "-D", f"micro_batches={accumulate}"] + budget + more + given + [program])
                 run(start + [program] + train + [f"--save={one}.ranks.safetensors"])
                 different = differences(f"{one}.one.safetensors", f"{one}.ranks.safetensors")
