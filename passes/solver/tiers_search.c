@@ -47,70 +47,154 @@ static double value_of(const TierSearch *search, const TierCost *cost) {
   return cost->makespan + 1e-6 * cost->copies + search->price * cost->overflow;
 }
 
-// ---- one change at a time ----
+// ---- recomputations as moves, moves as recomputations, and neither ----
 
 typedef enum Change { CHANGE_TO_FETCH, CHANGE_TO_EXECUTION, CHANGE_REMOVE, CHANGES } Change;
 
-static bool is_repeated(const TierPlan *plan, int p) {
-  for (int q = 0; q < p; q++)
-    if (plan->items[q] == plan->items[p]) return true;
+// What a change may be made to: an item, known by which of its kind it is, since places move.
+typedef struct Candidate {
+  int item, occurrence;
+  bool is_done;
+} Candidate;
+
+typedef struct Candidates {
+  Candidate *list;   // Owned; in the order of the plan
+  int n;
+  int *count;          // Owned; per item: scratch
+  int *first, *next;   // Owned; per item, those of the group being changed, as lists
+  bool *is_pending;    // Owned; per node: to execute before it is read next
+} Candidates;
+
+static Candidates candidates_create(const TierSearch *search) {
+  size_t items = (size_t)search->n * REMAT_FAR_HOME;
+  return (Candidates){.count = allocate_array(items, sizeof(int)),
+                      .first = allocate_array(items, sizeof(int)),
+                      .is_pending = allocate_array((size_t)search->n, sizeof(bool))};
+}
+
+static void candidates_free(Candidates *candidates) {
+  free(candidates->list);
+  free(candidates->count);
+  free(candidates->first);
+  free(candidates->next);
+  free(candidates->is_pending);
+}
+
+static bool may_change(const RematNode *node, RematItemKind kind, int occurrence, Change change) {
+  bool is_again = kind == REMAT_EXECUTE && occurrence > 0;
+  if (change == CHANGE_TO_FETCH) return is_again && node->movable;
+  if (change == CHANGE_TO_EXECUTION) return kind == REMAT_FETCH && node->recomputable;
+  return is_again || kind == REMAT_FETCH;
+}
+
+static void list_candidates(const TierSearch *search, const TierPlan *plan, Change change, Candidates *candidates) {
+  candidates->list = reallocate_array(candidates->list, (size_t)plan->n + 1, sizeof(Candidate));
+  candidates->next = reallocate_array(candidates->next, (size_t)plan->n + 1, sizeof(int));
+  candidates->n = 0;
+  memset(candidates->count, 0, (size_t)search->n * REMAT_FAR_HOME * sizeof(int));
+  for (int p = 0; p < plan->n; p++) {
+    int item = plan->items[p], occurrence = candidates->count[item]++;
+    const RematNode *node = &search->problem->nodes[remat_item_node(search->problem, item)];
+    if (may_change(node, remat_item_kind(search->problem, item), occurrence, change))
+      candidates->list[candidates->n++] = (Candidate){item, occurrence, false};
+  }
+}
+
+static bool is_in_group(const Candidates *candidates, int item, int occurrence) {
+  for (int i = candidates->first[item]; i >= 0; i = candidates->next[i])
+    if (candidates->list[i].occurrence == occurrence) return true;
   return false;
 }
 
-static bool apply_change(TierSearch *search, TierPlan *plan, int p, Change change) {
+static void append(TierPlan *plan, int item) { tier_plan_insert(plan, plan->n, item); }
+
+// Stores, behind what makes them first, for the fetches that have none.
+static void add_stores(TierSearch *search, TierPlan *plan, Candidates *candidates) {
   const RematProblem *problem = search->problem;
-  int v = remat_item_node(problem, plan->items[p]);
-  RematItemKind kind = remat_item_kind(problem, plan->items[p]);
-  const RematNode *node = &problem->nodes[v];
-  if (kind == REMAT_STORE) return false;
-  if (kind == REMAT_EXECUTE && (!node->recomputable || !is_repeated(plan, p))) return false;
-  if (change == CHANGE_TO_FETCH) {
-    if (kind != REMAT_EXECUTE || !node->movable) return false;
-    plan->items[p] = remat_item(problem, REMAT_FETCH, v);
-    bool stored = false;
-    int made = -1;
-    for (int q = 0; q < plan->n; q++) {
-      stored = stored || plan->items[q] == remat_item(problem, REMAT_STORE, v);
-      if (made < 0 && plan->items[q] == v) made = q;
-    }
-    if (!stored) tier_plan_insert(plan, made + 1, remat_item(problem, REMAT_STORE, v));
-  } else if (change == CHANGE_TO_EXECUTION) {
-    if (kind != REMAT_FETCH || !node->recomputable) return false;
-    int item = remat_item(problem, REMAT_EXECUTE, v);
-    tier_plan_remove(plan, p);
-    for (bool is_read = false; p < plan->n && !is_read; p++) {
-      int reader = remat_item_node(problem, plan->items[p]);
-      if (remat_item_kind(problem, plan->items[p]) != REMAT_EXECUTE) continue;
-      for (int i = 0; i < problem->nodes[reader].n_inputs; i++) is_read |= problem->nodes[reader].inputs[i] == v;
-    }
-    tier_plan_insert(plan, p - 1, item);
-  } else {
-    tier_plan_remove(plan, p);
+  memset(candidates->count, 0, (size_t)search->n * REMAT_FAR_HOME * sizeof(int));
+  for (int p = 0; p < plan->n; p++) candidates->count[plan->items[p]]++;
+  TierPlan from = *plan;
+  *plan = (TierPlan){.far_home = from.far_home};
+  for (int p = 0; p < from.n; p++) {
+    int v = remat_item_node(problem, from.items[p]), store = remat_item(problem, REMAT_STORE, v);
+    append(plan, from.items[p]);
+    if (remat_item_kind(problem, from.items[p]) != REMAT_EXECUTE || candidates->count[store] > 0) continue;
+    if (candidates->count[remat_item(problem, REMAT_FETCH, v)] == 0) continue;
+    append(plan, store);
+    candidates->count[store] = 1;
   }
-  tier_prune(search, plan);
-  tier_place_fetches(search, plan);
-  return true;
+  free(from.items);
 }
 
-// Tries each change everywhere, and takes what is better at once.
+// `to` becomes `from` with the change made to candidates [begin, end).
+static void change_group(TierSearch *search, const TierPlan *from, TierPlan *to, Candidates *candidates, int begin,
+                         int end, Change change) {
+  const RematProblem *problem = search->problem;
+  size_t items = (size_t)search->n * REMAT_FAR_HOME;
+  memset(candidates->first, -1, items * sizeof(int));
+  memset(candidates->count, 0, items * sizeof(int));
+  for (int i = begin; i < end; i++) {
+    if (candidates->list[i].is_done) continue;
+    candidates->next[i] = candidates->first[candidates->list[i].item];
+    candidates->first[candidates->list[i].item] = i;
+  }
+  tier_plan_copy(search, to, from);
+  to->n = 0;
+  for (int p = 0; p < from->n; p++) {
+    int item = from->items[p], v = remat_item_node(problem, item);
+    bool is_changed = is_in_group(candidates, item, candidates->count[item]++);
+    if (!is_changed && remat_item_kind(problem, item) == REMAT_EXECUTE)
+      for (int i = 0; i < problem->nodes[v].n_inputs; i++) {
+        int u = problem->nodes[v].inputs[i];
+        if (!candidates->is_pending[u]) continue;
+        candidates->is_pending[u] = false;
+        append(to, u);
+      }
+    if (!is_changed) append(to, item);
+    else if (change == CHANGE_TO_FETCH) append(to, remat_item(problem, REMAT_FETCH, v));
+    else candidates->is_pending[v] = change == CHANGE_TO_EXECUTION;
+  }
+  memset(candidates->is_pending, 0, (size_t)search->n * sizeof(bool));
+  if (change == CHANGE_TO_FETCH) add_stores(search, to, candidates);
+  tier_prune(search, to);
+  tier_place_fetches(search, to);
+}
+
+// Tries a change on groups of candidates, large ones first, and takes what is better at once.
+static bool try_change(TierSearch *search, TierPlan *plan, TierCost *cost, TierPlan *trial, Candidates *candidates,
+                       Change change) {
+  bool any = false;
+  list_candidates(search, plan, change, candidates);
+  enum { GROUPS = 64 };   // one by one would take too long where there are many
+  int size = 1;
+  while (2 * size * GROUPS <= candidates->n) size *= 2;
+  for (; size > 0; size /= 2)
+    for (int end = candidates->n; end > 0 && !tier_is_over(search); end -= size) {
+      int begin = end > size ? end - size : 0, open = 0;
+      for (int i = begin; i < end; i++) open += !candidates->list[i].is_done;
+      if (open == 0) continue;
+      change_group(search, plan, trial, candidates, begin, end, change);
+      TierCost changed = tier_evaluate(search, trial);
+      if (value_of(search, &changed) >= value_of(search, cost) - 1e-12 * cost->makespan) continue;
+      tier_plan_copy(search, plan, trial);
+      *cost = changed;
+      tier_note(search, plan, cost);
+      for (int i = begin; i < end; i++) candidates->list[i].is_done = true;
+      any = true;
+    }
+  return any;
+}
+
 static void try_changes(TierSearch *search, TierPlan *plan, TierCost *cost) {
   TierPlan trial = {0};
+  Candidates candidates = candidates_create(search);
   bool any = true;
   for (int round = 0; round < 3 && any; round++) {
     any = false;
     for (Change change = CHANGE_TO_FETCH; change < CHANGES; change++)
-      for (int p = plan->n - 1; p >= 0 && !tier_is_over(search); p--) {
-        if (p >= plan->n) continue;
-        tier_plan_copy(search, &trial, plan);
-        if (!apply_change(search, &trial, p, change)) continue;
-        TierCost changed = tier_evaluate(search, &trial);
-        if (value_of(search, &changed) >= value_of(search, cost) - 1e-12 * cost->makespan) continue;
-        tier_plan_copy(search, plan, &trial);
-        *cost = changed;
-        tier_note(search, plan, cost);
-        any = true;
-      }
+      any = try_change(search, plan, cost, &trial, &candidates, change) || any;
   }
+  candidates_free(&candidates);
   tier_plan_free(&trial);
 }
 
@@ -201,7 +285,10 @@ static void make_seeds(TierSearch *search, Kept *kept) {
     if (levels[i] == 1) continue;
     int64_t budget = low + (int64_t)(levels[i] * (double)(plain.peak - low));
     if (i > 0 && plain.peak <= low) break;
+    // Larger budgets are near the plain order: no seeds for them but that.
     RematOptions options = {.seed = search->options ? search->options->seed : 0,
+                            .starts = &plain,
+                            .n_starts = i > 0,
                             .max_moves = (i == 0 ? 3 * moves : moves / 2) / 10 + 1,
                             .time_limit = (i == 0 ? 0.25 : 0.06) * limit,
                             .processor_time = true,
@@ -220,6 +307,12 @@ static void make_seeds(TierSearch *search, Kept *kept) {
 }
 
 // ---- ruin and recreate, annealing ----
+
+static bool is_repeated(const TierPlan *plan, int p) {
+  for (int q = 0; q < p; q++)
+    if (plan->items[q] == plan->items[p]) return true;
+  return false;
+}
 
 static void ruin(TierSearch *search, TierPlan *plan) {
   const RematProblem *problem = search->problem;
@@ -320,7 +413,7 @@ static void list_neighbours(const RematProblem *problem, bool by_before, int **s
 
 static double default_work(int n) {
   double size = n < 1000 ? 1 : (double)n / 1000;
-  return 4e7 * fmin(size, 8);
+  return 2.5e7 * fmin(size, 10);
 }
 
 static void search_create(TierSearch *search, const RematProblem *problem, int64_t budget,
