@@ -12,6 +12,7 @@ typedef struct CodegenOptions {
   const char *output;        // path of the executable, object or text
   const char *source_name;   // .nn file, for the tables
   uint64_t source_id;        // tells it from other files of that name; 0: not known
+  const char *far_path;      // of the file of the far arena, for the program; NULL: the folder where it runs
   bool ranks;                // for several processes
   const char *mpi;           // linked with that MPI, of codegen_mpi; NULL: with none
   int opt_level;             // 0..3

@@ -117,6 +117,11 @@ void tables_add_program(const CodegenTarget *target, Text *out, MlirModule modul
   target->write_cpu(target, out);
   add_strings(out, "labels", get(top, mlirStringRefCreateFromCString(ATTR_labels)));
   target->write_device(target, module, out);
+  if (options->far_path) {
+    text_add(out, "  .far_path=");
+    text_quoted(out, options->far_path);
+    text_add(out, ",\n");
+  }
   text_add(out,
            "  .arena_bytes=%lld,.persistent_bytes=%lld,.far_bytes=%lld,.far_persistent_bytes=%lld,.budget_bytes=%lld,"
            ".remat=",

@@ -73,10 +73,10 @@ static char *pipeline_text(const Options *options) {
                                                                                            : "none";
   for (int i = 0; i < stages_for(options->emit, options->sweep); i++) {
     bool alone = options->fuse && strcmp(options->fuse, "none") == 0;
-    if (strcmp(stages[i], "offload") == 0 && !options->offload) continue;
+    if (strcmp(stages[i], "offload") == 0 && !options->offload && !options->homes) continue;
     if (strcmp(stages[i], "epilogue") == 0 && alone) continue;
     fprintf(out, "%s%s", i > 0 ? "," : "", stages[i]);
-    if (strcmp(stages[i], "offload") == 0) fprintf(out, "{far=%d}", options->offload);
+    if (strcmp(stages[i], "offload") == 0) fprintf(out, "{far=%d homes=%d}", options->offload, options->homes);
     if (strcmp(stages[i], "distribute") == 0 && options->bucket) fprintf(out, "{bucket=%s}", options->bucket);
     if (strcmp(stages[i], "recompute") == 0 && (alone || options->inside))
       fprintf(out, "{mode=%s}", alone ? "none" : options->inside);

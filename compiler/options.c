@@ -212,6 +212,7 @@ static const Option rows[] = {
     OPTION(Options, report, "report", "FILE", READ, "also write the memory plan as an HTML page",
            .read = read_file_name),
     OPTION(Options, offload, "test-offload", "N", COUNT, NULL, .most = 1000000),   // for tests: docs/passes.md
+    OPTION(Options, homes, "test-homes", "BYTES", COUNT, NULL, .most = 1000000000),
     OPTION(Options, sweep, "sweep", NULL, FLAG, "print the predicted time for budgets from 100 % down, as CSV"),
     OPTIONS_OF_HOOKS(Options),
     OPTION(Options, hooks.verify_each, "verify-each", NULL, FLAG, "verify after each pass"),
@@ -295,8 +296,8 @@ static int check(Options *options) {
     return options_misused("nnc", "--report and -o are both '%s'", options->report);
   if (options->write_dependencies && strcmp(options->output, "-") == 0)
     return options_misused("nnc", "-MD needs an output file: give one with -o");
-  if (options->offload && options->memory_budget)
-    return options_misused("nnc", "--test-offload takes more memory than the plan, not %s", options->memory_budget);
+  if ((options->offload || options->homes) && options->memory_budget)
+    return options_misused("nnc", "--test-offload and --test-homes change the plan of %s", options->memory_budget);
   bool policy_has_budget = !options->remat || strcmp(options->remat, "none") != 0;
   if (options->memory_budget && !policy_has_budget && strchr(options->memory_budget, '%'))
     return options_misused("nnc", "--memory-budget=%s has no meaning with --remat=none", options->memory_budget);

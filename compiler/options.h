@@ -47,7 +47,7 @@ typedef struct Options {
   const char *inside;   // what backward kernels compute again; NULL: not given
   const char *fuse;     // what becomes one kernel; NULL: not given
   bool sweep;
-  int offload;                   // the pass of that name, for tests; 0: not given
+  int offload, homes;            // the pass of that name, for tests; 0: not given
   const char *report;            // file of the HTML page; NULL: none
   const char *machine, *costs;   // machine description, measured times; NULL: not given
   const char *mpi;               // of codegen_mpi, or "none"; NULL: the first

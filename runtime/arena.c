@@ -23,7 +23,7 @@ static int64_t machine_memory_bytes(void) {
   return total < 0 ? -1 : total * 1024;
 }
 
-bool arena_create(Arena *a, int64_t bytes, int64_t far_bytes) {
+bool arena_create(Arena *a, int64_t bytes) {
   char need[32], have[32];
   memset(a, 0, sizeof *a);
   int64_t memory = nnc_program.device->open ? -1 : machine_memory_bytes();
@@ -44,8 +44,6 @@ bool arena_create(Arena *a, int64_t bytes, int64_t far_bytes) {
   }
   a->base = (char *)(((uintptr_t)a->mapping + (uintptr_t)page - 1) / (uintptr_t)page * (uintptr_t)page);
   a->bytes = bytes;
-  a->far_bytes = far_bytes;
-  if (far_bytes && !nnc_program.device->open) a->far = xcalloc(1, (size_t)far_bytes);
   if (nnc_program.device->open) return true;   // a mirror: pages come as they are used
 #ifdef MADV_HUGEPAGE
   if (page == HUGE_PAGE) madvise(a->base, (size_t)(bytes / HUGE_PAGE * HUGE_PAGE), MADV_HUGEPAGE);
@@ -57,9 +55,61 @@ bool arena_create(Arena *a, int64_t bytes, int64_t far_bytes) {
 
 void arena_destroy(Arena *a) {
   if (a->memory) nnc_program.device->close(a);
-  free(a->far);
+  far_close(a->far);
   if (a->mapping) munmap(a->mapping, (size_t)a->mapped);
   memset(a, 0, sizeof *a);
+}
+
+bool arena_open_far(Arena *a, int64_t bytes, int64_t spare, const char *path) {
+  a->far_bytes = bytes;
+  if (!bytes) return true;
+  if (!path) path = nnc_program.far_path ? nnc_program.far_path : ".";
+  return (a->far = far_open(path, bytes + spare)) != NULL;
+}
+
+bool arena_read(const Arena *a, int64_t address, void *to, int64_t bytes) {
+  int64_t offset = address - FAR_ADDRESS;
+  if (is_far_address(address) && a->far) return far_read(a->far, offset, to, bytes);
+  memcpy(to, is_far_address(address) ? a->far_memory + offset : a->base + address, (size_t)bytes);
+  return true;
+}
+
+bool arena_write(const Arena *a, int64_t address, const void *from, int64_t bytes) {
+  int64_t offset = address - FAR_ADDRESS;
+  if (is_far_address(address) && a->far) return far_write(a->far, offset, from, bytes);
+  memcpy(is_far_address(address) ? a->far_memory + offset : a->base + address, from, (size_t)bytes);
+  return true;
+}
+
+// Where it lies, or in memory of its own, which stands for an arena that begins with it.
+bool tensor_write(const NncTensor *t, const void *logical, const Arena *arena) {
+  if (!is_far_address(t->offset)) {
+    tensor_to_arena(t, logical, arena->base);
+    return true;
+  }
+  if (!tensor_is_permuted(t)) return arena_write(arena, t->offset, logical, t->bytes);
+  NncTensor alone = *t;
+  char *own = xmalloc((size_t)t->bytes);
+  alone.offset = 0;
+  tensor_to_arena(&alone, logical, own);
+  bool ok = arena_write(arena, t->offset, own, t->bytes);
+  free(own);
+  return ok;
+}
+
+bool tensor_read(const NncTensor *t, const Arena *arena, void *logical) {
+  if (!is_far_address(t->offset)) {
+    tensor_from_arena(t, arena->base, logical);
+    return true;
+  }
+  if (!tensor_is_permuted(t)) return arena_read(arena, t->offset, logical, t->bytes);
+  NncTensor alone = *t;
+  char *own = xmalloc((size_t)t->bytes);
+  alone.offset = 0;
+  bool ok = arena_read(arena, t->offset, own, t->bytes);
+  if (ok) tensor_from_arena(&alone, own, logical);
+  free(own);
+  return ok;
 }
 
 bool arena_push(const Arena *a, int64_t offset, int64_t bytes) {

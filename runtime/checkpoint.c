@@ -14,31 +14,57 @@ char *checkpoint_default_path(void) { return xasprintf("%s.safetensors", nnc_pro
 
 static bool is_weight(const NncTensor *t) { return t->role == NNC_PARAM || t->role == NNC_STATE; }
 
-// Writes to the index-th declared tensor; packed ones through a copy in logical order.
-static bool put_tensor(SafetensorsWriter *w, int index, const NncTensor *t, const char *arena) {
-  if (!tensor_is_permuted(t)) return safetensors_put(w, index, 0, arena + t->offset, t->bytes);
-  void *logical = xmalloc((size_t)t->bytes);
-  tensor_from_arena(t, arena, logical);
-  bool ok = safetensors_put(w, index, 0, logical, t->bytes);
-  free(logical);
+// Writes to the index-th declared tensor; packed ones through a copy in logical order, what is far piece by piece.
+static bool put_tensor(SafetensorsWriter *w, int index, const NncTensor *t, const Arena *arena) {
+  bool permuted = tensor_is_permuted(t), ok = true;
+  if (!permuted && !is_far_address(t->offset)) return safetensors_put(w, index, 0, arena->base + t->offset, t->bytes);
+  int64_t most = permuted || t->bytes < ARENA_PIECE ? t->bytes : ARENA_PIECE;
+  char *piece = xmalloc((size_t)most);
+  for (int64_t at = 0; at < t->bytes && ok; at += most) {
+    int64_t n = t->bytes - at < most ? t->bytes - at : most;
+    ok = (permuted ? tensor_read(t, arena, piece) : arena_read(arena, t->offset + at, piece, n)) &&
+         safetensors_put(w, index, at, piece, n);
+  }
+  free(piece);
   return ok;
 }
 
-const NncTensor *checkpoint_not_finite(const char *arena, bool weights_only) {
-  for (int i = 0; i < nnc_program.n_persistent; i++) {
+// *at: of the first number that is not finite, -1 for none.
+static bool find_far(const NncTensor *t, const Arena *arena, int64_t *at) {
+  char *piece = xmalloc(ARENA_PIECE);
+  bool ok = true;
+  *at = -1;
+  for (int64_t from = 0; from < t->bytes && ok && *at < 0; from += ARENA_PIECE) {
+    int64_t n = t->bytes - from < ARENA_PIECE ? t->bytes - from : ARENA_PIECE;
+    ok = arena_read(arena, t->offset + from, piece, n);
+    if (ok) *at = find_not_finite(t->dtype, piece, n / dtype_bytes(t->dtype), false);
+  }
+  free(piece);
+  return ok;
+}
+
+bool checkpoint_not_finite(const Arena *arena, bool weights_only, const NncTensor **found) {
+  *found = NULL;
+  for (int i = 0; i < nnc_program.n_persistent && !*found; i++) {
     const NncTensor *t = &nnc_program.persistent[i];
     if (weights_only && !is_weight(t)) continue;
-    int64_t begin, own = ranks_own_elements(t, &begin);
-    if (find_not_finite(t->dtype, arena + t->offset, own, false) >= 0) return t;
+    int64_t begin, own = ranks_own_elements(t, &begin), at;
+    if (!is_far_address(t->offset)) at = find_not_finite(t->dtype, arena->base + t->offset, own, false);
+    else if (!find_far(t, arena, &at)) return false;
+    if (at >= 0) *found = t;
   }
-  return NULL;
+  return true;
 }
 
 // No file with values that are not finite takes the place of a good one.
-static bool refuse_not_finite(const char *path, const char *arena, bool weights_only) {
-  const NncTensor *t = checkpoint_not_finite(arena, weights_only);
+static bool may_write(const char *path, const Arena *arena, bool weights_only) {
+  const NncTensor *t;
+  if (!checkpoint_not_finite(arena, weights_only, &t)) {
+    report_error("%s is not written", path);
+    return false;
+  }
   if (t) report_error("%s is not written: %s holds numbers that are not finite", path, t->name);
-  return t != NULL;
+  return t == NULL;
 }
 
 enum { MOST_AT_ONCE = 1 << 30 };   // bytes of a message
@@ -54,13 +80,13 @@ static void receive_part(char *data, int64_t bytes, int rank) {
 }
 
 // A tensor of which each rank has a part: the first one writes all of them, and takes them also where it cannot.
-static bool put_parts(SafetensorsWriter *w, int index, const NncTensor *t, const char *arena, bool ok) {
+static bool put_parts(SafetensorsWriter *w, int index, const NncTensor *t, const Arena *arena, bool ok) {
   int64_t size = dtype_bytes(t->dtype), begin, own = ranks_own_elements(t, &begin), n = tensor_elements(t);
   if (ranks.rank > 0) {
-    send_part(arena + t->offset, own * size);
+    send_part(arena->base + t->offset, own * size);
     return ok;
   }
-  ok = ok && safetensors_put(w, index, 0, arena + t->offset, own * size);
+  ok = ok && safetensors_put(w, index, 0, arena->base + t->offset, own * size);
   char *other = xmalloc((size_t)(t->part * size));
   for (int r = 1; r < ranks.size && r * t->part < n; r++) {
     int64_t rest = n - r * t->part, there = rest < t->part ? rest : t->part;
@@ -72,7 +98,7 @@ static bool put_parts(SafetensorsWriter *w, int index, const NncTensor *t, const
 }
 
 // w NULL: nothing is written here; what other ranks have of it, or this one, is given all the same.
-static bool put_all(SafetensorsWriter *w, const char *arena, bool weights_only) {
+static bool put_all(SafetensorsWriter *w, const Arena *arena, bool weights_only) {
   bool ok = w != NULL;
   for (int i = 0, n = 0; i < nnc_program.n_persistent; i++) {
     const NncTensor *t = &nnc_program.persistent[i];
@@ -84,7 +110,7 @@ static bool put_all(SafetensorsWriter *w, const char *arena, bool weights_only) 
   return ok;
 }
 
-static bool save(SafetensorsWriter *w, const char *arena, bool weights_only) {
+static bool save(SafetensorsWriter *w, const Arena *arena, bool weights_only) {
   const NncProgram *p = &nnc_program;
   for (int i = 0; i < p->n_persistent; i++) {
     const NncTensor *t = &p->persistent[i];
@@ -98,7 +124,7 @@ static bool save(SafetensorsWriter *w, const char *arena, bool weights_only) {
 }
 
 // Only the first rank writes. True: this one has done what it has to.
-static bool is_helper(const char *arena, bool weights_only) {
+static bool is_helper(const Arena *arena, bool weights_only) {
   if (ranks.rank == 0) return false;
   put_all(NULL, arena, weights_only);
   return true;
@@ -145,9 +171,9 @@ bool checkpoint_may_replace(const char *path) {
   return !other;
 }
 
-bool checkpoint_save(const char *path, const char *arena, const TrainState *state, bool broken) {
+bool checkpoint_save(const char *path, const Arena *arena, const TrainState *state, bool broken) {
   if (is_helper(arena, false)) return true;
-  if (!broken && refuse_not_finite(path, arena, false)) return put_all(NULL, arena, false);
+  if (!broken && !may_write(path, arena, false)) return put_all(NULL, arena, false);
   SafetensorsWriter *w = safetensors_create(path);
   weights_add_metadata(w);
   safetensors_add_metadata(w, "source", source_name());
@@ -171,9 +197,9 @@ bool checkpoint_save(const char *path, const char *arena, const TrainState *stat
   return save(w, arena, false);
 }
 
-bool weights_save(const char *path, const char *arena) {
+bool weights_save(const char *path, const Arena *arena) {
   if (is_helper(arena, true)) return true;
-  if (refuse_not_finite(path, arena, true)) return put_all(NULL, arena, true);
+  if (!may_write(path, arena, true)) return put_all(NULL, arena, true);
   SafetensorsWriter *w = safetensors_create(path);
   weights_add_metadata(w);
   return save(w, arena, true);
@@ -201,20 +227,39 @@ static bool check_shape(const Safetensors *s, const SafetensorsEntry *e, const N
   return true;
 }
 
-static bool read_tensor(const Safetensors *s, const SafetensorsEntry *e, const NncTensor *t, char *arena) {
+// What is far and in the file's order, piece by piece.
+static bool read_far(const Safetensors *s, const SafetensorsEntry *e, NncDtype dtype, const NncTensor *t,
+                     const Arena *arena) {
+  int64_t size = dtype_bytes(t->dtype), from = dtype_bytes(dtype), n = tensor_elements(t), most = ARENA_PIECE / 8;
+  char *raw = xmalloc((size_t)(most * from)), *piece = xmalloc((size_t)(most * size));
+  bool ok = true;
+  for (int64_t first = 0; first < n && ok; first += most) {
+    int64_t count = n - first < most ? n - first : most;
+    ok = safetensors_read(s, e, first * from, count * from, raw);
+    if (!ok) break;
+    convert_elements(dtype, raw, t->dtype, piece, count);
+    ok = arena_write(arena, t->offset + first * size, piece, count * size);
+  }
+  free(raw);
+  free(piece);
+  return ok;
+}
+
+static bool read_tensor(const Safetensors *s, const SafetensorsEntry *e, const NncTensor *t, const Arena *arena) {
   NncDtype dtype = NNC_F32;
   safetensors_dtype(e->dtype, &dtype);
   int64_t begin, size = dtype_bytes(t->dtype), own = ranks_own_elements(t, &begin);
+  if (is_far_address(t->offset) && !tensor_is_permuted(t)) return read_far(s, e, dtype, t, arena);
   if (dtype == t->dtype && !tensor_is_permuted(t))
-    return !own || safetensors_read(s, e, begin * size, own * size, arena + t->offset);
+    return !own || safetensors_read(s, e, begin * size, own * size, arena->base + t->offset);
   char *raw = xmalloc((size_t)e->bytes), *logical = raw;
   bool ok = safetensors_read(s, e, 0, e->bytes, raw);
   if (ok && dtype != t->dtype) {
     logical = xmalloc((size_t)t->bytes);
     convert_elements(dtype, raw, t->dtype, logical, tensor_elements(t));
   }
-  if (ok && t->part) memcpy(arena + t->offset, logical + begin * size, (size_t)(own * size));
-  else if (ok) tensor_to_arena(t, logical, arena);
+  if (ok && t->part) memcpy(arena->base + t->offset, logical + begin * size, (size_t)(own * size));
+  else if (ok) ok = tensor_write(t, logical, arena);
   if (logical != raw) free(logical);
   free(raw);
   return ok;
@@ -239,7 +284,7 @@ static const SafetensorsEntry *find_entry(const Safetensors *s, const NncTensor 
 
 // All tensors are checked before the first is read, so that a bad file leaves the arena as it was. Of a weight file the
 // optimizer's state is taken where it is there (a file that `step` wrote goes on where that step ended).
-static bool load(const Safetensors *s, char *arena, bool weights_only) {
+static bool load(const Safetensors *s, const Arena *arena, bool weights_only) {
   const NncProgram *p = &nnc_program;
   int missing = 0;
   const char *first = NULL;
@@ -267,7 +312,7 @@ static bool load(const Safetensors *s, char *arena, bool weights_only) {
   return true;
 }
 
-bool weights_load(const char *path, char *arena) {
+bool weights_load(const char *path, const Arena *arena) {
   Safetensors s;
   if (!safetensors_open(path, &s)) return false;
   bool ok = load(&s, arena, true);
@@ -275,7 +320,7 @@ bool weights_load(const char *path, char *arena) {
   return ok;
 }
 
-bool weights_load_given(const char *given, char *arena) {
+bool weights_load_given(const char *given, const Arena *arena) {
   if (!given && nnc_program.n_persistent == 0) return true;
   char *path = given ? xstrdup(given) : checkpoint_default_path();
   bool ok = weights_load(path, arena);
@@ -300,7 +345,7 @@ static int64_t optional_integer(const Safetensors *s, const char *key) {
   return text ? strtoll(text, NULL, 10) : 0;
 }
 
-bool checkpoint_resume(const char *path, char *arena, TrainState *state) {
+bool checkpoint_resume(const char *path, const Arena *arena, TrainState *state) {
   Safetensors s;
   if (!safetensors_open(path, &s)) return false;
   const char *model = safetensors_metadata(&s, "model");

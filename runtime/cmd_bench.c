@@ -156,7 +156,8 @@ static bool check_arena(Bench *b) {
   }
   const NncFunction *f = executor_function(b->main);
   printf("arena written   up to byte %lld\n", (long long)reached);
-  if (b->s.arena.far_memory) printf("far arena       written up to byte %lld\n", (long long)far_reached);
+  if (b->s.arena.far) far_reached = far_written_end(b->s.arena.far);
+  if (f->far_bytes) printf("far arena       written up to byte %lld\n", (long long)far_reached);
   if (reached <= f->arena_bytes && far_reached <= f->far_bytes) return true;
   report_error("a step wrote beyond the planned arena");
   return false;
@@ -225,7 +226,7 @@ static int bench(Bench *b) {
     b->main = train ? b->s.train : eval ? b->s.eval : b->s.predict;
     if (train && nnc_program.accumulate > 1) b->accumulate = nnc_program.accumulate, b->earlier = b->s.accumulate;
     b->s.total_steps = b->o.steps + 3;
-    ok = init_persistent(b->s.arena.base, b->s.seed) && arena_push_persistent(&b->s.arena) && measure(b);
+    ok = init_persistent(&b->s.arena, b->s.seed) && arena_push_persistent(&b->s.arena) && measure(b);
   }
   session_close(&b->s);
   return ok ? EXIT_DONE : signals_stop_requested() ? EXIT_INTERRUPTED : EXIT_DIAGNOSTIC;

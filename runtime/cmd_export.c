@@ -8,7 +8,7 @@
 
 // dtype: of floats in the file, where typed
 typedef struct ExportOptions {
-  const char *weights, *output, *map;
+  const char *weights, *output, *map, *far;
   int64_t init;     // seed of initial values, or one of those below
   NncDtype dtype;   // NO_DTYPE: as the model keeps them
 } ExportOptions;
@@ -35,6 +35,7 @@ static const Option options[] = {
     OPTION(ExportOptions, dtype, "dtype", "TYPE", READ,
            "floats as bf16, f16, f32 or f64, rounded to the nearest (default: as the model keeps them)",
            .read = parse_dtype),
+    OPTION_OF_FAR(ExportOptions, far),
 };
 static const Command command = {.usage = "[OPTION]... FILE", OPTIONS(options)};
 
@@ -59,10 +60,11 @@ int cmd_export(int argc, char **argv) {
   bool typed = (int)o.dtype != NO_DTYPE;
   WeightMap *map = NULL;
   bool ok = output_path_check(o.output) && (!o.map || (map = weight_map_read(o.map))) && program_verify() &&
-            arena_create(&arena, nnc_program.persistent_bytes, nnc_program.far_persistent_bytes);
-  ok = ok && (o.init != NO_INIT ? init_persistent(arena.base, (uint64_t)o.init) : weights_load(path, arena.base)) &&
-       (map || typed ? weight_map_export(o.output, map, typed ? &o.dtype : NULL, arena.base)
-                     : weights_save(o.output, arena.base));
+            arena_create(&arena, nnc_program.persistent_bytes) &&
+            arena_open_far(&arena, nnc_program.far_persistent_bytes, 0, o.far);
+  ok = ok && (o.init != NO_INIT ? init_persistent(&arena, (uint64_t)o.init) : weights_load(path, &arena)) &&
+       (map || typed ? weight_map_export(o.output, map, typed ? &o.dtype : NULL, &arena)
+                     : weights_save(o.output, &arena));
   arena_destroy(&arena);
   weight_map_free(map);
   free(path);

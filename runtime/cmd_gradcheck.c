@@ -41,13 +41,19 @@ typedef struct Check {
   bool failed;
 } Check;
 
+// Of both arenas, the far one's behind the other.
+static bool restore(const Check *c) {
+  const Arena *a = &c->session->arena;
+  int64_t near = nnc_program.persistent_bytes, far = nnc_program.far_persistent_bytes;
+  return arena_write(a, 0, c->saved, near) && (!far || arena_write(a, FAR_ADDRESS, c->saved + near, far));
+}
+
 static double loss_at(Check *c, const NncTensor *p) {
   char *base = c->session->arena.base;
-  memcpy(base, c->saved, (size_t)nnc_program.persistent_bytes);
   convert_elements(NNC_F64, c->logical, p->dtype, c->narrow, tensor_elements(p));
-  tensor_to_arena(p, c->narrow, base);
   session_write_arguments(c->session, c->f, 0, 0);
-  if (!arena_push_persistent(&c->session->arena) || !executor_run(c->session->train, NULL, NULL)) {
+  if (!restore(c) || !tensor_write(p, c->narrow, &c->session->arena) || !arena_push_persistent(&c->session->arena) ||
+      !executor_run(c->session->train, NULL, NULL)) {
     c->failed = true;
     return NAN;
   }
@@ -63,10 +69,10 @@ static double loss_at(Check *c, const NncTensor *p) {
 static double check_parameter(Check *c, const NncTensor *p, const double *gradient, int64_t elements) {
   int64_t n = tensor_elements(p), step = n > elements ? n / elements : 1;
   double worst = 0, scale = 1e-8;
-  memcpy(c->session->arena.base, c->saved, (size_t)nnc_program.persistent_bytes);
+  c->failed = !restore(c);
   c->narrow = xmalloc((size_t)p->bytes);
   c->logical = xmalloc((size_t)n * sizeof(double));
-  tensor_from_arena(p, c->session->arena.base, c->narrow);
+  c->failed = c->failed || !tensor_read(p, &c->session->arena, c->narrow);
   convert_elements(p->dtype, c->narrow, NNC_F64, c->logical, n);
   for (int64_t i = 0; i < n; i++) scale = fmax(scale, fabs(gradient[i]));
   for (int64_t i = 0; i < n && !c->failed && !isnan(worst); i += step) {
@@ -91,9 +97,11 @@ static int check_all(Session *s, int64_t elements, double bound) {
   int failed = 0, checked = 0;
   for (int i = 0; i < nnc_program.n_persistent; i++)
     if (nnc_program.persistent[i].role == NNC_PARAM) g.parameter[g.n++] = &nnc_program.persistent[i];
-  c.saved = xmalloc((size_t)nnc_program.persistent_bytes + 1);
-  memcpy(c.saved, s->arena.base, (size_t)nnc_program.persistent_bytes);
+  int64_t near = nnc_program.persistent_bytes, far = nnc_program.far_persistent_bytes;
+  c.saved = xmalloc((size_t)(near + far) + 1);
   session_write_arguments(s, c.f, 0, 0);
+  if (!arena_read(&s->arena, 0, c.saved, near) || (far && !arena_read(&s->arena, FAR_ADDRESS, c.saved + near, far)))
+    return EXIT_DIAGNOSTIC;
   if (!arena_push_persistent(&s->arena) || !executor_run(s->train, take_gradient, &g)) return EXIT_DIAGNOSTIC;
   for (int i = 0; i < g.n; i++) {
     if (!g.value[i]) continue;   // frozen, or not on the way to the loss
@@ -143,7 +151,7 @@ int cmd_gradcheck(int argc, char **argv) {
   Session s;
   if (!session_open(&s, SESSION_TRAIN, &o.device)) return EXIT_DIAGNOSTIC;
   s.seed = (uint64_t)o.seed;
-  status = init_persistent(s.arena.base, s.seed) ? check_all(&s, o.elements, o.bound) : EXIT_DIAGNOSTIC;
+  status = init_persistent(&s.arena, s.seed) ? check_all(&s, o.elements, o.bound) : EXIT_DIAGNOSTIC;
   session_close(&s);
   return status;
 }

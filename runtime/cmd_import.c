@@ -6,7 +6,7 @@
 #include "runtime/runtime.h"
 
 typedef struct ImportOptions {
-  const char *input, *map, *output;
+  const char *input, *map, *output, *far;
   int64_t seed;
 } ImportOptions;
 
@@ -14,6 +14,7 @@ static const Option options[] = {
     OPTION(ImportOptions, map, "map", "FILE", TEXT,
            "which of their tensors makes up which of the model's (default: the names are the same)"),
     OPTION(ImportOptions, output, "output", "FILE", TEXT, "weight file to write (default {model}.safetensors)"),
+    OPTION_OF_FAR(ImportOptions, far),
     OPTION(ImportOptions, seed, "seed", "S", INTEGER,
            "of what a `new` rule of the mapping lets begin anew (default {seed})"),
 };
@@ -43,8 +44,9 @@ int cmd_import(int argc, char **argv) {
   WeightMap *map = NULL;
   CheckpointLock lock = {0};
   bool ok = output_path_check(path) && checkpoint_lock(path, &lock) && (!o.map || (map = weight_map_read(o.map))) &&
-            program_verify() && arena_create(&arena, nnc_program.persistent_bytes, nnc_program.far_persistent_bytes);
-  ok = ok && weight_map_import(o.input, map, (uint64_t)o.seed, arena.base) && weights_save(path, arena.base);
+            program_verify() && arena_create(&arena, nnc_program.persistent_bytes) &&
+            arena_open_far(&arena, nnc_program.far_persistent_bytes, 0, o.far);
+  ok = ok && weight_map_import(o.input, map, (uint64_t)o.seed, &arena) && weights_save(path, &arena);
   checkpoint_unlock(&lock);
   arena_destroy(&arena);
   weight_map_free(map);

@@ -37,6 +37,13 @@ static const char *role_name(NncRole role) {
   return names[role];
 }
 
+// "4096", "far 4096".
+static const char *print_address(int64_t address, char *buf, size_t size) {
+  bool far = is_far_address(address);
+  snprintf(buf, size, "%s%lld", far ? "far " : "", (long long)(far ? address - FAR_ADDRESS : address));
+  return buf;
+}
+
 static void print_parameters(bool with_places) {
   const NncProgram *p = &nnc_program;
   char shape[128], text[32];
@@ -54,7 +61,7 @@ static void print_parameters(bool with_places) {
   for (int i = 0; i < p->n_persistent; i++) {
     const NncTensor *t = &p->persistent[i];
     if (!with_places && t->role != NNC_PARAM && t->role != NNC_STATE) continue;
-    if (with_places) printf("%12lld %12lld  ", (long long)t->offset, (long long)t->bytes);
+    if (with_places) printf("%12s %12lld  ", print_address(t->offset, text, sizeof text), (long long)t->bytes);
     printf("%-*s  %s%s", width, t->name, dtype_name(t->dtype), format_shape(t->rank, t->dim, shape, sizeof shape));
     if (t->role != NNC_PARAM) printf("  %s", role_name(t->role));
     else if (t->init && *t->init) printf("  %s", t->init);
@@ -89,6 +96,11 @@ static void print_arena(void) {
   printf("  persistent    %s, bytes 0 to %lld\n", print_bytes(p->persistent_bytes, text, sizeof text),
          (long long)p->persistent_bytes);
   printf("  of one step   %s\n", print_bytes(p->arena_bytes - p->persistent_bytes, text, sizeof text));
+  if (p->far_bytes > 0) {
+    printf("far arena       %lld bytes (%s)\n", (long long)p->far_bytes, print_bytes(p->far_bytes, text, sizeof text));
+    printf("  persistent    %s, bytes 0 to %lld\n", print_bytes(p->far_persistent_bytes, text, sizeof text),
+           (long long)p->far_persistent_bytes);
+  }
   if (p->budget_bytes > 0) printf("budget          %s\n", print_bytes(p->budget_bytes, text, sizeof text));
   if (p->remat && *p->remat) printf("rematerialized  %s\n", p->remat);
 }
@@ -126,8 +138,9 @@ static void print_steps(const NncFunction *f) {
   printf("\n%s\n", f->name);
   for (int i = 0; i < f->n_steps; i++) {
     const NncStep *s = &f->steps[i];
+    char text[32];
     printf("%5d  %-6s  %s%s ", i, kinds[s->kind], s->label ? s->label : "", s->recomputed ? " (recomputed)" : "");
-    for (int k = 0; k < s->n_buffers; k++) printf(" %lld", (long long)s->buffers[k]);
+    for (int k = 0; k < s->n_buffers; k++) printf(" %s", print_address(s->buffers[k], text, sizeof text));
     if (s->workspace >= 0) printf("  workspace %lld", (long long)s->workspace);
     if (s->lane != NNC_LANE_COMPUTE) printf("  on lane %s", lane_name(s->lane));
     for (int k = 0; k < s->n_waits; k++) printf("%s%d", k ? ", " : "  waits for ", (int)s->waits[k]);

@@ -220,7 +220,7 @@ static bool predict(const PredictOptions *o, const NncFunction *f, const Safeten
   bool show = !o->outputs && !o->json && (o->classes || labels->n);
   const NncTensor *scores = show ? find_scores(f) : NULL;
   bool ok = (show ? scores && labels_check(labels, scores->dim[1]) : check_outputs(f, records, !o->outputs)) &&
-            session_open(&s, SESSION_PREDICT, &o->device) && weights_load_given(o->weights, s.arena.base) &&
+            session_open(&s, SESSION_PREDICT, &o->device) && weights_load_given(o->weights, &s.arena) &&
             arena_push_persistent(&s.arena);
   ok = ranks_begin_together(ok, &s, o->weights, (RankFact){"records", (uint64_t)records, true},
                             (RankFact){"other inputs", ranks_file_sum(o->inputs), false});

@@ -108,8 +108,7 @@ static bool put_all(SafetensorsWriter *w, const Session *s, const Taps *taps, co
   for (int i = 0; i < nnc_program.n_persistent; i++) {
     const NncTensor *t = &nnc_program.persistent[i];
     void *logical = xmalloc((size_t)t->bytes);
-    tensor_from_arena(t, s->arena.base, logical);
-    bool ok = safetensors_put(w, index++, 0, logical, t->bytes);
+    bool ok = tensor_read(t, &s->arena, logical) && safetensors_put(w, index++, 0, logical, t->bytes);
     free(logical);
     if (!ok) return false;
   }
@@ -139,14 +138,14 @@ static bool write_outputs(const char *path, const Session *s, const Taps *taps, 
 static bool start_values(Session *s, StepOptions *o) {
   if (o->resume) {
     TrainState state;
-    if (!checkpoint_resume(o->resume, s->arena.base, &state)) return false;
+    if (!checkpoint_resume(o->resume, &s->arena, &state)) return false;
     if (o->step < 0) o->step = state.step;
     s->seed = (uint64_t)(o->seed >= 0 ? o->seed : state.seed);
     return true;
   }
   if (o->step < 0) o->step = 0;
   s->seed = (uint64_t)(o->seed >= 0 ? o->seed : nnc_program.seed);
-  return init_persistent(s->arena.base, s->seed) && (!o->weights || weights_load(o->weights, s->arena.base));
+  return init_persistent(&s->arena, s->seed) && (!o->weights || weights_load(o->weights, &s->arena));
 }
 
 int cmd_step(int argc, char **argv) {

@@ -148,7 +148,7 @@ static bool start_values(Training *t) {
   t->state.seed = o->seed >= 0 ? o->seed : nnc_program.seed;
   if (o->resume) {
     TrainState saved = t->state;
-    if (!checkpoint_resume(*o->resume ? o->resume : o->save, t->s.arena.base, &saved)) return false;
+    if (!checkpoint_resume(*o->resume ? o->resume : o->save, &t->s.arena, &saved)) return false;
     warn_of_differences(t, &saved);
     saved.total = t->state.total, saved.per_epoch = t->state.per_epoch, saved.micro_batches = t->state.micro_batches;
     if (!saved.threads) saved.threads = t->state.threads;
@@ -158,8 +158,8 @@ static bool start_values(Training *t) {
                    (long long)t->state.seed);
       return false;
     }
-  } else if (!init_persistent(t->s.arena.base, (uint64_t)t->state.seed) ||
-             (o->weights && !weights_load(o->weights, t->s.arena.base))) {
+  } else if (!init_persistent(&t->s.arena, (uint64_t)t->state.seed) ||
+             (o->weights && !weights_load(o->weights, &t->s.arena))) {
     return false;
   }
   t->s.seed = (uint64_t)t->state.seed;
@@ -187,7 +187,8 @@ static bool open_training(Training *t) {
   if (t->has_eval && !(validation ? dataset_validation(&t->train_data, eval, &t->eval_data)
                                   : dataset_load("eval", eval, o->data, &t->eval_data)))
     return false;
-  if (!session_open(&t->s, SESSION_TRAIN | (t->has_eval ? SESSION_EVAL : 0), &o->device)) return false;
+  int functions = SESSION_TRAIN | (t->has_eval ? SESSION_EVAL : 0) | (o->find_nan ? SESSION_SPARE : 0);
+  if (!session_open(&t->s, functions, &o->device)) return false;
   if (!is_first_rank()) o->log = NULL, o->quiet = true;
   if (o->find_nan && ranks.size > 1) {
     report_error("--find-nan runs a step op by op, on one rank: start it without mpirun");
@@ -209,7 +210,8 @@ static uint64_t parameter_sum(const Training *t) {
   uint64_t sum = 0;
   for (int i = 0; i < nnc_program.n_persistent; i++) {
     const NncTensor *p = &nnc_program.persistent[i];
-    if (!p->part) sum = sum * 31 + checksum_of(t->s.arena.base + p->offset, (size_t)p->bytes);
+    if (!p->part && !is_far_address(p->offset))
+      sum = sum * 31 + checksum_of(t->s.arena.base + p->offset, (size_t)p->bytes);
   }
   return sum;
 }
@@ -284,12 +286,31 @@ static bool stage_next(Training *t, int64_t micro) {
   return executor_stage(e);
 }
 
+// The persistent part of the far arena: in its file the copy lies behind it (SESSION_SPARE), else in t->before.
+static bool copy_far(const Training *t, bool back) {
+  const Arena *a = &t->s.arena;
+  int64_t bytes = nnc_program.far_persistent_bytes, n, from = back ? nnc_program.far_bytes : 0,
+          to = back ? 0 : nnc_program.far_bytes;
+  char *copy = t->before + nnc_program.persistent_bytes;
+  if (bytes && !a->far)
+    return back ? arena_write(a, FAR_ADDRESS, copy, bytes) : arena_read(a, FAR_ADDRESS, copy, bytes);
+  char *piece = xmalloc(ARENA_PIECE);
+  bool ok = true;
+  for (int64_t at = 0; at < bytes && ok; at += n) {
+    n = bytes - at < ARENA_PIECE ? bytes - at : ARENA_PIECE;
+    ok = arena_read(a, FAR_ADDRESS + from + at, piece, n) && arena_write(a, FAR_ADDRESS + to + at, piece, n);
+  }
+  free(piece);
+  return ok;
+}
+
 // Before a step with --find-nan.
 static bool keep_values(Training *t) {
-  if (!t->before) t->before = xmalloc((size_t)nnc_program.persistent_bytes);
+  int64_t far = t->s.arena.far ? 0 : nnc_program.far_persistent_bytes;
+  if (!t->before) t->before = xmalloc((size_t)(nnc_program.persistent_bytes + far));
   if (!arena_pull_persistent(&t->s.arena)) return false;
   memcpy(t->before, t->s.arena.base, (size_t)nnc_program.persistent_bytes);
-  return true;
+  return copy_far(t, false);
 }
 
 // The last step once more, op by op.
@@ -297,7 +318,8 @@ static void search_last_step(Training *t) {
   NanSearch search = {.step = t->state.step};
   int64_t step = t->state.step - 1;
   memcpy(t->s.arena.base, t->before, (size_t)nnc_program.persistent_bytes);
-  bool ok = arena_push_persistent(&t->s.arena) && (step % t->steps_per_epoch != 0 || session_begin_text(&t->s, NULL));
+  bool ok = copy_far(t, true) && arena_push_persistent(&t->s.arena) &&
+            (step % t->steps_per_epoch != 0 || session_begin_text(&t->s, NULL));
   for (int64_t micro = 0; ok && !search.found && micro < micro_batches(); micro++) {
     write_batch(t, step, micro);
     ok = find_nan(&search, executor_of(t, micro), &t->s.arena);
@@ -345,7 +367,7 @@ static bool run_step(Training *t) {
 static double epoch_of(const Training *t) { return (double)t->state.step / (double)t->steps_per_epoch; }
 
 static bool save(Training *t) {
-  bool ok = arena_pull_persistent(&t->s.arena) && checkpoint_save(t->o.save, t->s.arena.base, &t->state, false);
+  bool ok = arena_pull_persistent(&t->s.arena) && checkpoint_save(t->o.save, &t->s.arena, &t->state, false);
   if (ok) t->saved_step = t->state.step;
   return ok && (!t->o.keep || !is_first_rank() || kept_add(&t->kept, t->o.save, t->state.step, t->o.keep));
 }
@@ -359,7 +381,7 @@ static void note_loss(Training *t, const Metrics *m) {
     return;
   }
   char *path = path_beside(t->o.save, ".best");
-  t->best_failed = !arena_pull_persistent(&t->s.arena) || !weights_save(path, t->s.arena.base);
+  t->best_failed = !arena_pull_persistent(&t->s.arena) || !weights_save(path, &t->s.arena);
   ranks_broadcast(&t->best_failed, sizeof t->best_failed);
   free(path);
   if (!t->best_failed) t->state.best = loss;   // else the next better one is tried
@@ -410,10 +432,11 @@ static bool step_is_finite(Training *t, bool check_values) {
     if (ranks.size > 1) ranks_abort(EXIT_DIAGNOSTIC);   // the others wait for this one
     return false;
   }
-  const NncTensor *value = broken ? NULL : checkpoint_not_finite(t->s.arena.base, false);
+  const NncTensor *value = NULL;
+  if (!broken && !checkpoint_not_finite(&t->s.arena, false, &value)) return false;   // far away: there is one rank
   if (ranks_agree(!broken && !value)) return true;
   if (!is_first_rank()) {
-    checkpoint_save("", t->s.arena.base, &t->state, true);   // gives its parts
+    checkpoint_save("", &t->s.arena, &t->state, true);   // gives its parts
     return false;
   }
   if (broken)
@@ -422,7 +445,7 @@ static bool step_is_finite(Training *t, bool check_values) {
     report_error("%s holds numbers that are not finite after step %lld (epoch %.3f)", value->name,
                  (long long)t->state.step, epoch_of(t));
   char *path = path_beside(t->o.save, ".nan");
-  if (checkpoint_save(path, t->s.arena.base, &t->state, true))
+  if (checkpoint_save(path, &t->s.arena, &t->state, true))
     fprintf(stderr, "%s: the state after that step is in %s\n", report_name(), path);
   free(path);
   if (t->o.find_nan) search_last_step(t);

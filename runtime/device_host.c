@@ -17,8 +17,9 @@ typedef struct Prepared {
 
 typedef struct HostFunction {
   const NncFunction *f;
-  Prepared *steps;    // Owned; the function's, then those inside of scans
-  void **addresses;   // Owned
+  const Arena *arena;   // Borrowed
+  Prepared *steps;      // Owned; the function's, then those inside of scans
+  void **addresses;     // Owned
 } HostFunction;
 
 static int largest_thread_count(int asked) {
@@ -80,8 +81,7 @@ static bool prepare_step(HostFunction *h, const Arena *arena, const NncStep *s, 
                          Prepared **inner) {
   p->buffers = h->addresses + *n;
   for (int j = 0; j < s->n_buffers; j++)
-    h->addresses[(*n)++] = is_far_address(s->buffers[j]) ? arena->far + (s->buffers[j] - FAR_ADDRESS)
-                                                         : arena->base + s->buffers[j];
+    h->addresses[(*n)++] = is_far_address(s->buffers[j]) ? NULL : arena->base + s->buffers[j];
   p->workspace = s->workspace < 0 ? NULL : arena->base + s->workspace;
   int max_threads = omp_get_max_threads();
   int64_t worth = s->grain > 0 ? s->extent / s->grain : s->extent;
@@ -105,6 +105,7 @@ static void count_step(const NncStep *s, size_t *n_inside, size_t *n_buffers) {
 static void *prepare(const NncFunction *f, const Arena *arena) {
   HostFunction *h = xcalloc(1, sizeof *h);
   h->f = f;
+  h->arena = arena;
   size_t n = 0, n_steps = (size_t)f->n_steps;
   for (int i = 0; i < f->n_steps; i++) count_step(&f->steps[i], &n_steps, &n);
   h->steps = xcalloc(n_steps, sizeof *h->steps);
@@ -188,8 +189,13 @@ static void run_scan(const NncScan *scan, const Prepared *p, StepWatch *w) {
 // OpenMP has a number of threads for each thread that asks, and a lane's has not been told yet.
 static bool watch_step(void *prepared, int step, StepWatch *w) {
   const HostFunction *h = prepared;
+  const NncStep *s = &h->f->steps[step];
+  if (s->kind == NNC_STEP_COPY && is_far_address(s->buffers[0]))
+    return arena_read(h->arena, s->buffers[0], h->steps[step].buffers[1], s->copy_bytes);
+  if (s->kind == NNC_STEP_COPY && is_far_address(s->buffers[1]))
+    return arena_write(h->arena, s->buffers[1], h->steps[step].buffers[0], s->copy_bytes);
   omp_set_num_threads(nnc_library_threads());
-  run_one(&h->f->steps[step], &h->steps[step], w);
+  run_one(s, &h->steps[step], w);
   return true;
 }
 

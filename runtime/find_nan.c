@@ -90,8 +90,9 @@ static void look_at_given(Search *s, const Arena *arena) {
     report_error("the batch of step %lld has a NaN: input %s, record %lld of the batch", (long long)s->out->step,
                  t->name, (long long)(t->rank && t->dim[0] ? at / (n / t->dim[0]) : 0));
   }
-  const NncTensor *t = checkpoint_not_finite(arena->base, false);
-  if (t) report_error("%s holds numbers that are not finite before step %lld", t->name, (long long)s->out->step);
+  const NncTensor *t;
+  if (checkpoint_not_finite(arena, false, &t) && t)
+    report_error("%s holds numbers that are not finite before step %lld", t->name, (long long)s->out->step);
 }
 
 bool find_nan(NanSearch *search, Executor *e, const Arena *arena) {

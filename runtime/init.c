@@ -58,31 +58,50 @@ static uint64_t stream_of(const char *name) {
   return philox_stream(parameter ? parameter : name);
 }
 
-bool init_tensor(const NncTensor *t, char *arena, uint64_t seed) {
+static void draw(const NncTensor *t, const Init *init, uint64_t seed, int64_t first, int64_t n, char *out) {
+  int64_t element = dtype_bytes(t->dtype);
+  uint64_t stream = stream_of(t->name);
+#pragma omp parallel for schedule(static)
+  for (int64_t i = 0; i < n; i++) {
+    double v = value(init, seed, stream, first + i);
+    convert_elements(NNC_F64, &v, t->dtype, out + i * element, 1);
+  }
+}
+
+static bool draw_far(const NncTensor *t, const Init *init, const Arena *arena, uint64_t seed) {
+  int64_t element = dtype_bytes(t->dtype), n = tensor_elements(t), most = ARENA_PIECE / element;
+  char *piece = xmalloc(ARENA_PIECE);
+  bool ok = true;
+  for (int64_t first = 0; first < n && ok; first += most) {
+    int64_t count = n - first < most ? n - first : most;
+    draw(t, init, seed, first, count, piece);
+    ok = arena_write(arena, t->offset + first * element, piece, count * element);
+  }
+  free(piece);
+  return ok;
+}
+
+bool init_tensor(const NncTensor *t, const Arena *arena, uint64_t seed) {
   Init init = {INIT_CONSTANT, 0, 0};
   if (t->init && *t->init && !parse(t->init, &init)) {
     report_error("parameter %s: unknown initialiser \"%s\"", t->name, t->init);
     return false;
   }
   int64_t n = tensor_elements(t), element = dtype_bytes(t->dtype);
-  bool permuted = tensor_is_permuted(t), elsewhere = permuted || t->part;
-  char *out = elsewhere ? xmalloc((size_t)t->bytes) : arena + t->offset;
-  uint64_t stream = stream_of(t->name);
-#pragma omp parallel for schedule(static)
-  for (int64_t i = 0; i < n; i++) {
-    double v = value(&init, seed, stream, i);
-    convert_elements(NNC_F64, &v, t->dtype, out + i * element, 1);
-  }
-  if (permuted) tensor_to_arena(t, out, arena);
+  bool permuted = tensor_is_permuted(t), elsewhere = permuted || t->part, ok = true;
+  if (!permuted && is_far_address(t->offset)) return draw_far(t, &init, arena, seed);
+  char *out = elsewhere ? xmalloc((size_t)t->bytes) : arena->base + t->offset;
+  draw(t, &init, seed, 0, n, out);
+  if (permuted) ok = tensor_write(t, out, arena);
   if (t->part) {
     int64_t begin, own = ranks_own_elements(t, &begin);
-    memcpy(arena + t->offset, out + begin * element, (size_t)(own * element));
+    memcpy(arena->base + t->offset, out + begin * element, (size_t)(own * element));
   }
   if (elsewhere) free(out);
-  return true;
+  return ok;
 }
 
-bool init_persistent(char *arena, uint64_t seed) {
+bool init_persistent(const Arena *arena, uint64_t seed) {
   for (int i = 0; i < nnc_program.n_persistent; i++)
     if (!init_tensor(&nnc_program.persistent[i], arena, seed)) return false;
   return true;

@@ -286,6 +286,7 @@ typedef struct NncProgram {
   const char *isa;                           // the library instruction set that scratch sizes were asked for
   int64_t arena_bytes, persistent_bytes;     // persistent values lie in [0, persistent_bytes)
   int64_t far_bytes, far_persistent_bytes;   // the same of the far arena
+  const char *far_path;                      // of the host's file for it; NULL: the current folder
   int64_t budget_bytes;                      // 0: none asked
   const char *remat;                         // policy used
   int n_persistent;

@@ -68,14 +68,23 @@ typedef struct Arena {
   char *base;
   int64_t bytes;   // planned
   int64_t mapped;
-  void *mapping;       // Owned: munmap
-  void *memory;        // Owned by the device: its own memory; NULL: steps work on the mapping itself
-  int64_t far_bytes;   // planned
-  char *far;           // Owned; the far arena on the host
-  char *far_memory;    // Owned by the device: its far arena, in the host's memory; NULL: none
+  void *mapping;         // Owned: munmap
+  void *memory;          // Owned by the device: its own memory; NULL: steps work on the mapping itself
+  int64_t far_bytes;     // planned, of the far arena
+  struct FarFile *far;   // Owned; the far arena of a program for the host, and of what is without a device
+  char *far_memory;      // Owned by the device: its far arena, in the host's memory; NULL: none
 } Arena;
-// zeroed; on the host every page touched
-bool arena_create(Arena *a, int64_t bytes, int64_t far_bytes);
+bool arena_create(Arena *a, int64_t bytes);   // zeroed; on the host every page touched
+// A file for the far arena, if there is one; spare: bytes more. path NULL: where the compiler was told, else the folder
+// that is current.
+bool arena_open_far(Arena *a, int64_t bytes, int64_t spare, const char *path);
+// Bytes of a persistent tensor in the arena, its mirror, or the far arena; what is written begins a block there.
+bool arena_read(const Arena *a, int64_t address, void *to, int64_t bytes);
+bool arena_write(const Arena *a, int64_t address, const void *from, int64_t bytes);
+enum { ARENA_PIECE = 1 << 20 };   // bytes at once of what is far
+// tensor_to_arena and tensor_from_arena of a persistent tensor, wherever it lies.
+bool tensor_write(const NncTensor *t, const void *logical, const Arena *arena);
+bool tensor_read(const NncTensor *t, const Arena *arena, void *logical);
 void arena_destroy(Arena *a);
 bool arena_push(const Arena *a, int64_t offset, int64_t bytes);   // mirror to device; nothing to do on the host
 bool arena_pull(const Arena *a, int64_t offset, int64_t bytes);   // device to mirror
@@ -88,11 +97,23 @@ int64_t arena_high_water(const Arena *a, int byte);
 void arena_fill_far(const Arena *a, int64_t from, int byte);
 int64_t arena_far_high_water(const Arena *a, int byte);
 
+// far.c: the file of a far arena. It has no name: nothing is left of it when the process has ended.
+typedef struct FarFile FarFile;
+// In a folder, or at a path where nothing is. Takes the room. NULL after reporting.
+FarFile *far_open(const char *path, int64_t bytes);
+void far_close(FarFile *f);   // f may be NULL
+// One thread may read while one writes other bytes; what is written begins a block, and the rest of its last block is
+// lost.
+bool far_read(const FarFile *f, int64_t offset, void *to, int64_t bytes);
+bool far_write(FarFile *f, int64_t offset, const void *from, int64_t bytes);
+int64_t far_written_end(const FarFile *f);   // in whole blocks
+
 // ---------------------------------------------------------------------------------------------------------------------
 // What runs the steps: device_host.c, cuda/device.c. NULL members: nothing to do.
 typedef struct DeviceOptions {
-  int threads, device;
-} DeviceOptions;   // threads 0: all; device: number of the GPU
+  int threads, device;   // threads 0: all; device: number of the GPU
+  const char *far;       // path for the file of the far arena; NULL: not given
+} DeviceOptions;
 // Looks at each step once it has run, those inside of loops after each of their iterations.
 typedef struct StepWatch {
   // offsets: where the step's buffers lie in the arena then; false: no more steps are run
@@ -204,8 +225,8 @@ bool costs_write(const char *path, int n, Executor *const *executors);
 
 // ---------------------------------------------------------------------------------------------------------------------
 // init.c: parameters and state at the start
-bool init_persistent(char *arena, uint64_t seed);
-bool init_tensor(const NncTensor *t, char *arena, uint64_t seed);
+bool init_persistent(const Arena *arena, uint64_t seed);
+bool init_tensor(const NncTensor *t, const Arena *arena, uint64_t seed);
 
 // ---------------------------------------------------------------------------------------------------------------------
 // schedule.c
@@ -278,20 +299,21 @@ typedef struct TrainState {
   int64_t micro_batches;   // of a step, on all ranks; 0: not told
 } TrainState;
 // The first persistent value, of parameters and states only or of all, that holds a NaN or an infinity; NULL: none.
-const NncTensor *checkpoint_not_finite(const char *arena, bool weights_only);
+// False after reporting that they cannot be read.
+bool checkpoint_not_finite(const Arena *arena, bool weights_only, const NncTensor **found);
 // False after reporting that a file at the path, which the user did not name, is another program's: of another source
 // file.
 bool checkpoint_may_replace(const char *path);
 // Values that are not finite are written only with broken, for a file that shows what went wrong.
-bool checkpoint_save(const char *path, const char *arena, const TrainState *state, bool broken);
+bool checkpoint_save(const char *path, const Arena *arena, const TrainState *state, bool broken);
 // Of the state: what the file says, 0 for the last three where it does not.
-bool checkpoint_resume(const char *path, char *arena, TrainState *state);
-void weights_add_metadata(SafetensorsWriter *w);          // of files of this model
-bool weights_save(const char *path, const char *arena);   // parameters and states only; all must be finite
+bool checkpoint_resume(const char *path, const Arena *arena, TrainState *state);
+void weights_add_metadata(SafetensorsWriter *w);           // of files of this model
+bool weights_save(const char *path, const Arena *arena);   // parameters and states only; all must be finite
 // parameters and states; all must be there with the right shape
-bool weights_load(const char *path, char *arena);
+bool weights_load(const char *path, const Arena *arena);
 // The file given, NULL: the last checkpoint, which a program without parameters and states does not need.
-bool weights_load_given(const char *given, char *arena);
+bool weights_load_given(const char *given, const Arena *arena);
 // the parameter whose moving average has this name; NULL: none
 const char *averaged_parameter(const char *name);
 char *checkpoint_default_path(void);   // "<model>.safetensors"; Owned by the caller
@@ -322,10 +344,10 @@ WeightMap *weight_map_read(const char *path);   // NULL after reporting file and
 void weight_map_free(WeightMap *m);             // m may be NULL
 // Parameters and states from the file, or as their initialisers and `seed` say where the map says `new`; m NULL: names
 // are the same. All is checked before the arena is touched; every differing tensor is reported.
-bool weight_map_import(const char *path, const WeightMap *m, uint64_t seed, char *arena);
+bool weight_map_import(const char *path, const WeightMap *m, uint64_t seed, const Arena *arena);
 // The other way round. floats: the type of floats in the file, NULL: as they are; a number that it cannot hold is an
 // error.
-bool weight_map_export(const char *path, const WeightMap *m, const NncDtype *floats, const char *arena);
+bool weight_map_export(const char *path, const WeightMap *m, const NncDtype *floats, const Arena *arena);
 
 // ---------------------------------------------------------------------------------------------------------------------
 // data.c and data_*.c: records in memory
@@ -448,7 +470,8 @@ typedef struct Session {
   uint64_t seed;
   int64_t total_steps;   // of the schedule
 } Session;
-enum { SESSION_TRAIN = 1, SESSION_EVAL = 2, SESSION_PREDICT = 4 };
+// SPARE: the far arena's file has room for a copy of the persistent part behind it
+enum { SESSION_TRAIN = 1, SESSION_EVAL = 2, SESSION_PREDICT = 4, SESSION_SPARE = 8 };
 bool session_open(Session *s, int functions, const DeviceOptions *device);
 // With several ranks, after session_open of all: what moves bytes between their devices. False after reporting.
 bool session_join(const Session *s);

@@ -218,7 +218,7 @@ bool sample_text(const SampleOptions *o) {
   Sampler p = {.o = o};
   const NncFunction *f = program_function("predict");
   bool ok = labels_open(&p.labels, o->labels) && find_tensors(&p, f) && read_prompt(&p) &&
-            session_open(&p.s, SESSION_PREDICT, &o->device) && weights_load_given(o->weights, p.s.arena.base) &&
+            session_open(&p.s, SESSION_PREDICT, &o->device) && weights_load_given(o->weights, &p.s.arena) &&
             arena_push_persistent(&p.s.arena) && session_begin_text(&p.s, NULL);
   ok = ranks_begin_together(ok, &p.s, o->weights, (RankFact){"--sample", (uint64_t)o->count, true},
                             (RankFact){"another prompt", checksum_of(p.sequence, p.n * (int64_t)sizeof *p.sequence),

@@ -47,8 +47,11 @@ bool session_open(Session *s, int functions, const DeviceOptions *device) {
   need("accumulate", train, &bytes, &far);
   need("eval", eval, &bytes, &far);
   need("predict", predict, &bytes, &far);
-  if (!arena_create(&s->arena, bytes, far)) return false;
-  if (nnc_program.device->open && !nnc_program.device->open(&s->arena, device)) {
+  if (!arena_create(&s->arena, bytes)) return false;
+  s->arena.far_bytes = far;
+  int64_t spare = functions & SESSION_SPARE ? nnc_program.far_persistent_bytes : 0;
+  if (!(nnc_program.device->open ? nnc_program.device->open(&s->arena, device)
+                                 : arena_open_far(&s->arena, far, spare, device->far))) {
     session_close(s);
     return false;
   }
@@ -89,6 +92,10 @@ void session_write_arguments(const Session *s, const NncFunction *f, int64_t ste
 // ---------------------------------------------------------------------------------------------------------------------
 // States that go on with a text
 
+static bool push_tensor(const Session *s, const NncTensor *t) {
+  return is_far_address(t->offset) || arena_push(&s->arena, t->offset, t->bytes);
+}
+
 bool session_save_carried(const Session *s, char **saved) {
   int64_t bytes = 0, at = 0;
   for (int i = 0; i < nnc_program.n_persistent; i++)
@@ -97,8 +104,11 @@ bool session_save_carried(const Session *s, char **saved) {
   for (int i = 0; i < nnc_program.n_persistent; i++) {
     const NncTensor *t = &nnc_program.persistent[i];
     if (!t->carried) continue;
-    if (!arena_pull(&s->arena, t->offset, t->bytes)) return false;
-    memcpy(*saved + at, s->arena.base + t->offset, (size_t)t->bytes), at += t->bytes;
+    bool far = is_far_address(t->offset);
+    if ((!far && !arena_pull(&s->arena, t->offset, t->bytes)) ||
+        !arena_read(&s->arena, t->offset, *saved + at, t->bytes))
+      return false;
+    at += t->bytes;
   }
   return true;
 }
@@ -108,7 +118,7 @@ bool session_begin_text(const Session *s, char **saved) {
   for (int i = 0; i < nnc_program.n_persistent; i++) {
     const NncTensor *t = &nnc_program.persistent[i];
     if (!t->carried) continue;
-    if (!init_tensor(t, s->arena.base, s->seed) || !arena_push(&s->arena, t->offset, t->bytes)) return false;
+    if (!init_tensor(t, &s->arena, s->seed) || !push_tensor(s, t)) return false;
   }
   return true;
 }
@@ -119,8 +129,8 @@ bool session_restore_carried(const Session *s, char *saved) {
   for (int i = 0; saved && i < nnc_program.n_persistent; i++) {
     const NncTensor *t = &nnc_program.persistent[i];
     if (!t->carried) continue;
-    memcpy(s->arena.base + t->offset, saved + at, (size_t)t->bytes), at += t->bytes;
-    ok = ok && arena_push(&s->arena, t->offset, t->bytes);
+    ok = ok && arena_write(&s->arena, t->offset, saved + at, t->bytes) && push_tensor(s, t);
+    at += t->bytes;
   }
   free(saved);
   return ok;

@@ -370,7 +370,7 @@ static bool check_all(const Safetensors *s, const WeightMap *m) {
   return ok;
 }
 
-static bool import_tensor(const Safetensors *s, const WeightMap *m, const NncTensor *t, char *arena) {
+static bool import_tensor(const Safetensors *s, const WeightMap *m, const NncTensor *t, const Arena *arena) {
   Pieces p;
   NncTensor from = *t;
   const char *parameter = borrowed_from(s, m, t);
@@ -388,14 +388,14 @@ static bool import_tensor(const Safetensors *s, const WeightMap *m, const NncTen
     if (ok && p.transpose) transpose(piece, p.dim[0], p.dim[1], element, out);
     free(raw);
   }
-  if (ok) tensor_to_arena(t, whole, arena);
+  ok = ok && tensor_write(t, whole, arena);
   free(piece);
   free(whole);
   pieces_free(&p);
   return ok;
 }
 
-bool weight_map_import(const char *path, const WeightMap *m, uint64_t seed, char *arena) {
+bool weight_map_import(const char *path, const WeightMap *m, uint64_t seed, const Arena *arena) {
   Safetensors s;
   if (!safetensors_open(path, &s)) return false;
   bool ok = check_all(&s, m);
@@ -429,9 +429,12 @@ static bool check_range(const NncTensor *t, const char *own, NncDtype dtype, con
 }
 
 // The tensor in logical order and in the type of the file; Owned. NULL after reporting.
-static char *values_for_file(const NncTensor *t, NncDtype dtype, const char *arena) {
+static char *values_for_file(const NncTensor *t, NncDtype dtype, const Arena *arena) {
   char *own = xmalloc((size_t)t->bytes);
-  tensor_from_arena(t, arena, own);
+  if (!tensor_read(t, arena, own)) {
+    free(own);
+    return NULL;
+  }
   if (dtype == t->dtype) return own;
   int64_t n = tensor_elements(t);
   char *written = xmalloc((size_t)(n * dtype_bytes(dtype)));
@@ -448,7 +451,7 @@ static NncDtype type_in_file(const NncTensor *t, const NncDtype *floats) {
 }
 
 static bool export_tensor(SafetensorsWriter *w, int *index, const NncTensor *t, const Pieces *p, NncDtype dtype,
-                          const char *arena) {
+                          const Arena *arena) {
   int64_t n = tensor_elements(t) / p->n, element = dtype_bytes(dtype);
   char *whole = values_for_file(t, dtype, arena), *piece = xmalloc((size_t)(n * element));
   bool ok = whole;
@@ -477,8 +480,9 @@ static bool check_names(const WeightMap *m, int n, const Pieces *pieces) {
   return ok;
 }
 
-bool weight_map_export(const char *path, const WeightMap *m, const NncDtype *floats, const char *arena) {
-  const NncTensor *broken = checkpoint_not_finite(arena, true);
+bool weight_map_export(const char *path, const WeightMap *m, const NncDtype *floats, const Arena *arena) {
+  const NncTensor *broken;
+  if (!checkpoint_not_finite(arena, true, &broken)) return false;
   if (broken) {
     report_error("%s is not written: %s holds numbers that are not finite", path, broken->name);
     return false;

@@ -1,5 +1,6 @@
 // The pass `offload`: values that are not read for long are copied to the far arena and back, on the lanes `out` and
-// `in`. For tests: it makes real programs of several lanes and two arenas, and does not ask what a copy costs.
+// `in`, and persistent tensors have their homes there. For tests: it makes real programs of several lanes and two
+// arenas, and does not ask what a copy costs.
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,6 +9,7 @@
 
 typedef struct Offload {
   int far;           // a value goes that is not read for so many ops
+  int homes;         // persistent tensors of so many bytes have their homes far away; 0: none
   int late, early;   // a copy away stands so many ops behind the last near reader, one back before the first far one
   PtrMap place;      // op of the function's block -> its place there
   int n;
@@ -70,19 +72,79 @@ static void move(const Offload *o, MlirValue v, int made) {
   replace_uses_from(o, v, add_copy(gone, o->ops[back], "in"), to);
 }
 
+// ---------------------------------------------------------------------------------------------------------------------
+// Homes
+
+static bool has_home_far(const Offload *o, MlirOperation func, int arg) {
+  char role[16];
+  NnType t = nn_value_type(mlirBlockGetArgument(nn_function_body(func), arg));
+  return o->homes > 0 && nn_is_persistent_role(nn_arg_str(func, arg, ATTR_role, role, sizeof role, "input")) &&
+         mlirAttributeIsNull(nn_arg_attr(func, arg, ATTR_shape)) && nn_type_bytes(&t) >= o->homes;
+}
+
+// The argument is fetched before it is read, anew where it was not read for long. Returns the place of the last fetch.
+static int fetch(const Offload *o, MlirValue arg) {
+  int n = 0, last = -1, *places = NULL;
+  NN_FOREACH_USE (use, arg) {
+    places = reallocate_array(places, (size_t)n + 1, sizeof *places);
+    places[n++] = place_of(o, mlirOpOperandGetOwner(use));
+  }
+  if (n) qsort(places, (size_t)n, sizeof *places, by_number);
+  for (int i = n - 1; i >= 0; i--) {   // backwards: each takes the readers from its first one on
+    if (i > 0 && (o->far == 0 || places[i] - places[i - 1] < o->far)) continue;
+    int before = places[i] < o->early ? 0 : places[i] - o->early;
+    replace_uses_from(o, arg, add_copy(arg, o->ops[before], "in"), places[i]);
+    if (last < 0) last = before;
+  }
+  free(places);
+  return last;
+}
+
+// The update of an argument goes home, behind the last fetch of the old value.
+static void store(const Offload *o, MlirOperation func, int arg, int last_fetch) {
+  MlirOperation ret = nn_function_return(func);
+  for (int r = 0; r < nn_function_n_results(func); r++) {
+    MlirValue v = mlirOperationGetOperand(ret, r);
+    if (nn_result_i64(func, r, ATTR_tied, -1) != arg) continue;
+    bool fetched = nn_op_of(nn_value_def(v)) == NN_OP_copy;   // it is not updated
+    if (fetched) mlirOperationSetOperand(ret, r, mlirOperationGetOperand(nn_value_def(v), 0));
+    if (fetched) continue;
+    int at = place_of(o, nn_value_def(v)) + 1 + o->late;
+    if (at > o->n - 1) at = o->n - 1;
+    mlirOperationSetOperand(ret, r, add_copy(v, o->ops[at < last_fetch ? last_fetch : at], "out"));
+  }
+}
+
+static void move_homes(const Offload *o, MlirOperation func) {
+  MlirBlock body = nn_function_body(func);
+  for (int a = 0; a < nn_function_n_args(func); a++) {
+    if (!has_home_far(o, func, a)) continue;
+    nn_set_arg_attr(func, a, &NN_BOOL(ATTR_far, true));
+    store(o, func, a, fetch(o, mlirBlockGetArgument(body, a)));
+  }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+
 static bool can_move(MlirOperation op) {
   NnOp kind = nn_op_of(op);
   return nn_is_alias(op) || nn_is(op, "func.call") || (kind != NN_OP_NONE && nn_op_info(kind)->kind == NN_KIND_LIBRARY);
 }
 
-static void offload_function(Offload *o, MlirOperation func) {
+static void list_ops(Offload *o, MlirOperation func) {
   o->n = 0;
   NN_FOREACH_OP (op, nn_function_body(func)) {
     o->ops = reallocate_array(o->ops, (size_t)o->n + 1, sizeof *o->ops);
     o->ops[o->n] = op;
     ptr_map_set(&o->place, op.ptr, o->n++);
   }
-  for (int i = 0; i < o->n; i++)
+}
+
+static void offload_function(Offload *o, MlirOperation func) {
+  list_ops(o, func);
+  move_homes(o, func);
+  list_ops(o, func);
+  for (int i = 0; i < o->n && o->far > 0; i++)
     for (intptr_t r = 0; can_move(o->ops[i]) && r < mlirOperationGetNumResults(o->ops[i]); r++)
       move(o, mlirOperationGetResult(o->ops[i], r), i);
   // places that remat has found are those of another function now
@@ -98,9 +160,12 @@ static int option(const NnPassRun *run, const char *key, int otherwise) {
 // Requires: a final order. Establishes: copies with nn.lane; `plan` finds what waits for what. Breaks: offsets that
 // remat has found.
 bool nn_pass_offload(MlirModule module, const NnPassRun *run) {
-  Offload o = {.far = option(run, "far", 0), .late = option(run, "late", 2), .early = option(run, "early", 2)};
+  Offload o = {.far = option(run, "far", 0),
+               .homes = option(run, "homes", 0),
+               .late = option(run, "late", 2),
+               .early = option(run, "early", 2)};
   MlirOperation functions[16];
-  int n = o.far > 0 ? nn_public_functions(module, functions, 16) : 0;
+  int n = o.far > 0 || o.homes > 0 ? nn_public_functions(module, functions, 16) : 0;
   for (int f = 0; f < n; f++) offload_function(&o, functions[f]);
   free(o.ops);
   ptr_map_free(&o.place);

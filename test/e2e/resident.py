@@ -2,7 +2,7 @@
 """Memory of a training run against its plan: usage: resident.py MODEL [train options]
 
 Bytes written in the arena must be exactly those planned (bench --check), and the process's resident peak must stay within the arena, the data sets held in
-memory as `info` counts them, and 64 MiB.
+memory as `info` counts them, and 64 MiB. A program with a far arena trains with no more than that (RLIMIT_DATA), and its bytes are those planned, too.
 """
 import re
 import resource
@@ -27,11 +27,17 @@ def main():
     used = int(re.search(r'^arena used\s+(\d+) bytes', bench, re.M).group(1))
     if used != planned:
         sys.exit(f'{used} bytes of the arena are used, {planned} are planned')
+    far = re.search(r'^far arena +(\d+) bytes .* planned, (\d+) used(?:.*\n)*far arena +written up to byte (\d+)', bench, re.M)
+    far_planned, far_used, far_written = (int(n) for n in far.groups()) if far else (0, 0, 0)
+    if not far_written <= far_used == far_planned:
+        sys.exit(f'{far_used} bytes of the far arena are used, {far_written} written, {far_planned} are planned')
+    limit = int(planned + held) + (64 << 20) if far_planned else resource.RLIM_INFINITY
     before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
-    output([model, 'train', '--quiet'] + options)
+    subprocess.run([model, 'train', '--quiet'] + options, stdout=subprocess.DEVNULL, check=True,
+                   preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, (limit, limit)))
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
     beyond = peak - planned - held
-    print(f'planned {planned}, used {used}, data {held:.0f}, resident peak {peak} (earlier children {before * 1024}): {beyond / 2**20:.1f} MiB beyond')
+    print(f'far {far_planned}, planned {planned}, used {used}, data {held:.0f}, resident peak {peak} (earlier children {before * 1024}): {beyond / 2**20:.1f} MiB beyond')
     if beyond > 64 * 2**20:
         sys.exit('more than 64 MiB beyond the plan and the data')
 

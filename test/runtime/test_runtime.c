@@ -110,13 +110,13 @@ static void test_init(void) {
   NncTensor t = {.name = "w", .dtype = NNC_F64, .rank = 2, .dim = {12, 10}, .bytes = 960};
   for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
     t.init = good[i];
-    CHECK(init_tensor(&t, arena[0], 1), "%s", good[i]);
+    CHECK(init_tensor(&t, &(Arena){.base = arena[0]}, 1), "%s", good[i]);
   }
   const double *v = (const double *)arena[0];
   CHECK(v[0] == -1e-3 && v[119] == -1e-3, "constant");
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     t.init = bad[i];
-    CHECK(!init_tensor(&t, arena[0], 1), "%s is no initialiser", bad[i]);
+    CHECK(!init_tensor(&t, &(Arena){.base = arena[0]}, 1), "%s is no initialiser", bad[i]);
   }
   // A packed tensor holds the same logical values.
   t.init = "uniform(-1,3)";
@@ -124,7 +124,8 @@ static void test_init(void) {
   packed.split_rank = 3, packed.split[0] = 3, packed.split[1] = 4, packed.split[2] = 10;
   packed.perm[0] = 0, packed.perm[1] = 2, packed.perm[2] = 1;
   double logical[120];
-  CHECK(init_tensor(&t, arena[0], 1) && init_tensor(&packed, arena[1], 1), "uniform");
+  CHECK(init_tensor(&t, &(Arena){.base = arena[0]}, 1) && init_tensor(&packed, &(Arena){.base = arena[1]}, 1),
+        "uniform");
   tensor_from_arena(&packed, arena[1], logical);
   CHECK(memcmp(logical, arena[0], sizeof logical) == 0 && memcmp(arena[1], arena[0], sizeof logical) != 0, "packing");
   CHECK(((double *)arena[1])[1] == logical[10], "block of 4 rows innermost");
