@@ -283,13 +283,12 @@ static int64_t place_in_order(Allocator *allocator, const int *order, bool best_
   return arena;
 }
 
-static bool take_if_better(Allocator *allocator, const int *order, int64_t arena, bool best_fit) {
-  if (arena >= allocator->best_arena) return false;
+static void take_if_better(Allocator *allocator, const int *order, int64_t arena, bool best_fit) {
+  if (arena >= allocator->best_arena) return;
   allocator->best_arena = arena;
   allocator->best_fit = best_fit;
   memcpy(allocator->best_offset, allocator->offset, (size_t)allocator->n * sizeof(int64_t));
   memcpy(allocator->best_order, order, (size_t)allocator->n * sizeof(int));
-  return true;
 }
 
 static bool is_done(const Allocator *allocator) {
