@@ -228,6 +228,51 @@ static void check_convs(void) {
       {.n = 2, .c = 64, .h = 9, .w = 9, .o = 128, .kh = 1, .kw = 1, .stride = {1, 1}, .dilation = {1, 1}, .groups = 1},
       {.n = 2, .c = 64, .h = 9, .w = 9, .o = 128, .kh = 1, .kw = 1, .stride = {2, 2}, .dilation = {1, 1}, .groups = 1},
       {.n = 5, .c = 8, .h = 32, .w = 32, .o = 16, .kh = 1, .kw = 1, .stride = {2, 2}, .dilation = {1, 1}, .groups = 1},
+      // padded on one side: no product over the pixels
+      {.n = 1,
+       .c = 16,
+       .h = 6,
+       .w = 5,
+       .o = 16,
+       .kh = 1,
+       .kw = 1,
+       .stride = {1, 1},
+       .pad = {1},
+       .dilation = {1, 1},
+       .groups = 1},
+      {.n = 1,
+       .c = 16,
+       .h = 6,
+       .w = 5,
+       .o = 16,
+       .kh = 1,
+       .kw = 1,
+       .stride = {1, 1},
+       .pad = {0, 1},
+       .dilation = {1, 1},
+       .groups = 1},
+      {.n = 1,
+       .c = 16,
+       .h = 6,
+       .w = 5,
+       .o = 16,
+       .kh = 1,
+       .kw = 1,
+       .stride = {1, 1},
+       .pad = {0, 0, 1},
+       .dilation = {1, 1},
+       .groups = 1},
+      {.n = 1,
+       .c = 16,
+       .h = 6,
+       .w = 5,
+       .o = 16,
+       .kh = 1,
+       .kw = 1,
+       .stride = {1, 1},
+       .pad = {0, 0, 0, 1},
+       .dilation = {1, 1},
+       .groups = 1},
       {.n = 2,
        .c = 16,
        .h = 12,
@@ -525,6 +570,11 @@ static void check_errors(void) {
   c.oh = 9;
   CHECK(nnc_conv_scratch(&c) == -1, "inconsistent height");
   c.oh = 8;
+  int rank, perm[NNC_MAX_RANK];
+  int64_t split[NNC_MAX_RANK];
+  CHECK(nnc_weights_layout_split("oihw", &c, &rank, split, perm) && rank == 4 && split[0] == c.o && split[1] == c.c &&
+            split[2] == 3 && split[3] == 3 && perm[0] == 0 && perm[3] == 3,
+        "rows of weights have rank %d", rank);
   c.weights_layout = "nonsense";
   CHECK(nnc_conv_scratch(&c) == -1, "unknown layout");
   c.weights_layout = "OIhw48i16o";
