@@ -1,12 +1,13 @@
 // A library for LD_PRELOAD that makes calls on the files a program writes go wrong, or writes down what they do, so
 // that the state after a loss of power at any moment can be made from it (tools/torture). Set by the environment:
 //
-//   FAULT_CALL=NAME   open, tmpfile, proc, allocate, write, sync, sync_folder, link, rename, chmod, or any: the calls
-//   that count FAULT_AT=N        the first of them that goes wrong, from 1; FAULT_TIMES=N how many (default 1; 0: all
-//   from there on) FAULT_ERROR=N     the errno they end with; "kill": the process is killed there, a write after half
-//   of its bytes FAULT_ROOM=N      bytes that may be written in all; then the disk is full: writes are cut short and
-//   fail FAULT_NAMED=1     files without a name cannot be opened FAULT_LOG=FILE    one line for each call that
-//   succeeded: its name, the number of its file (order of opening), what it was about; data
+//   FAULT_CALL=NAME   open, tmpfile, proc, allocate, read, write, sync, sync_folder, link, rename, chmod, or any: the
+//   calls that count FAULT_PATH=TEXT   of open to write, those alone whose path has this in it, and the files that they
+//   open FAULT_AT=N        the first of them that goes wrong, from 1; FAULT_TIMES=N how many (default 1; 0: all from
+//   there on) FAULT_ERROR=N     the errno they end with; "kill": the process is killed there, a write after half of its
+//   bytes FAULT_ROOM=N      bytes that may be written in all; then the disk is full: writes are cut short and fail
+//   FAULT_NAMED=1     files without a name cannot be opened FAULT_LOG=FILE    one line for each call that succeeded:
+//   its name, the number of its file (order of opening), what it was about; data
 //                     in hexadecimal
 //
 // Files are those opened for writing but by stdio.
@@ -26,13 +27,13 @@ enum { MAX_FDS = 1024 };
 
 static struct {
   bool read;
-  const char *call, *error;
+  const char *call, *error, *path;
   long at, times, seen;
   long long room;
   int log;
   int files;
-  int file_of[MAX_FDS];   // 0: not followed
-  bool is_folder[MAX_FDS];
+  int file_of[MAX_FDS];                          // 0: not followed
+  bool is_folder[MAX_FDS], is_spared[MAX_FDS];   // spared: not at FAULT_PATH
 } s;
 
 #define REAL(name) (__extension__(__typeof__(&name)) dlsym(RTLD_NEXT, #name))
@@ -40,7 +41,7 @@ static struct {
 static void read_settings(void) {
   if (s.read) return;
   s.read = true;
-  s.call = getenv("FAULT_CALL"), s.error = getenv("FAULT_ERROR");
+  s.call = getenv("FAULT_CALL"), s.error = getenv("FAULT_ERROR"), s.path = getenv("FAULT_PATH");
   s.at = getenv("FAULT_AT") ? atol(getenv("FAULT_AT")) : 1;
   s.times = getenv("FAULT_TIMES") ? atol(getenv("FAULT_TIMES")) : 1;
   s.room = getenv("FAULT_ROOM") ? atoll(getenv("FAULT_ROOM")) : -1;
@@ -71,11 +72,21 @@ static bool strikes(const char *call) {
   return true;
 }
 
+static bool spares(const char *path) {
+  read_settings();
+  return s.path && !strstr(path, s.path);
+}
+
+static bool strikes_file(const char *call, int fd) {
+  return (fd < 0 || fd >= MAX_FDS || !s.is_spared[fd]) && strikes(call);
+}
+
 static bool followed(int fd) { return fd >= 0 && fd < MAX_FDS && s.file_of[fd]; }
 
 static int follow(int fd, const char *path, int flags) {
   if (fd < 0 || fd >= MAX_FDS) return fd;
   s.file_of[fd] = 0;
+  s.is_spared[fd] = spares(path);
   s.is_folder[fd] = (flags & O_DIRECTORY) && (flags & O_ACCMODE) == O_RDONLY;
   if ((flags & O_ACCMODE) == O_RDONLY && !s.is_folder[fd]) return fd;
   s.file_of[fd] = ++s.files;
@@ -89,7 +100,7 @@ int open(const char *path, int flags, ...) {
   mode_t mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(args, mode_t) : 0;
   va_end(args);
   bool nameless = (flags & O_TMPFILE) == O_TMPFILE, written = (flags & O_ACCMODE) != O_RDONLY;
-  if (written && strikes(nameless ? "tmpfile" : "open")) return -1;
+  if (written && !spares(path) && strikes(nameless ? "tmpfile" : "open")) return -1;
   if (nameless && getenv("FAULT_NAMED")) {
     errno = EOPNOTSUPP;
     return -1;
@@ -109,9 +120,13 @@ int access(const char *path, int mode) {
   return REAL(access)(path, mode);
 }
 
+ssize_t pread(int fd, void *data, size_t n, off_t at) {
+  return followed(fd) && strikes_file("read", fd) ? -1 : REAL(pread)(fd, data, n, at);
+}
+
 ssize_t pwrite(int fd, const void *data, size_t n, off_t at) {
   if (!followed(fd)) return REAL(pwrite)(fd, data, n, at);
-  bool bad = strikes("write");
+  bool bad = strikes_file("write", fd);
   if (bad && strcmp(s.error, "kill") == 0) {
     if (REAL(pwrite)(fd, data, n / 2, at) < 0) abort();
     raise(SIGKILL);
@@ -134,7 +149,7 @@ ssize_t pwrite(int fd, const void *data, size_t n, off_t at) {
 }
 
 int posix_fallocate(int fd, off_t at, off_t n) {
-  if (strikes("allocate")) return errno;
+  if (strikes_file("allocate", fd)) return errno;
   if (s.room >= 0) return EOPNOTSUPP;   // else the full disk would be told here already
   int status = REAL(posix_fallocate)(fd, at, n);
   if (!status && followed(fd)) note("size %d %lld\n", s.file_of[fd], (long long)(at + n));
