@@ -266,7 +266,7 @@ static int check_ranks(const Options *options) {
 }
 
 static int check(Options *options) {
-  bool cuda = strcmp(options->target, "host") != 0;
+  bool cuda = strncmp(options->target, "cuda", strlen("cuda")) == 0;   // and cuda-emu
   if (options->gpu_arch && !cuda)
     return options_misused("nnc", "--gpu-arch=%s goes with --target=cuda", options->gpu_arch);
   if (options->emit == EMIT_ptx && !cuda) return options_misused("nnc", "--emit=ptx goes with --target=cuda");
