@@ -18,12 +18,6 @@
 
 enum { NICENESS = 10 };   // of the threads that lower kernels
 
-static bool write_text(const char *path, const Text *text) {
-  if (output_write(path, text_c_string(text), text->size)) return true;
-  fprintf(stderr, "nnc: error: cannot write '%s': %s\n", path, strerror(errno));
-  return false;
-}
-
 // ---------------------------------------------------------------------------------------------------------------------
 // The executable: everything is made in a folder beside it, so that the last step is a rename on the same file system
 
@@ -43,7 +37,8 @@ typedef struct Program {
 static void begin_link(Program *p) {
   Text tables = {0};
   char *source = text_format("%s/program.c", p->folder);
-  if (tables_write(p->target, p->module, p->kernels, p->options, p->folder, &tables) && write_text(source, &tables))
+  if (tables_write(p->target, p->module, p->kernels, p->options, p->folder, &tables) &&
+      output_write_text(source, &tables))
     p->link = link_begin(source, p->folder, p->options);
   text_free(&tables);
   free(source);
@@ -108,7 +103,7 @@ bool codegen_emit(const CodegenTarget *target, MlirModule module, CodegenEmit wh
   case CODEGEN_ASM:
   case CODEGEN_PTX: ok = target->lower_text(target, &kernels, what, options, &text); break;
   }
-  ok = ok && (what == CODEGEN_EXE || write_text(options->output, &text));
+  ok = ok && (what == CODEGEN_EXE || output_write_text(options->output, &text));
   text_free(&text);
   emitted_kernels_free(&kernels);
   return ok;

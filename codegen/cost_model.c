@@ -2,16 +2,16 @@
 // visual performance model", CACM 2009.
 #include "codegen/cost_model.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "codegen/op_records.h"
 #include "passes/ptr_map.h"
 #include "support/alloc.h"
+#include "support/integers.h"
 
-static double larger(double a, double b) { return a > b ? a : b; }
 static double lesser(double a, double b) { return a < b ? a : b; }
-static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
 static int64_t elements(MlirValue v) {
   NnType t = nn_value_type(v);
@@ -113,7 +113,7 @@ static double bytes_of_slice(MlirOperation slice, const CostRules *rules) {
   int rank = nn_attr_i64s(slice, "strides", strides, NN_MAX_RANK);
   double gaps = rank > 0 && t.dim[rank - 1] > 1 ? (double)strides[rank - 1] : 1,
          most = piece_bytes(rules) / (double)nn_dtype_bytes(t.dtype);
-  return bytes_read(part, rules) * larger(1, lesser(gaps, most));
+  return bytes_read(part, rules) * fmax(1, lesser(gaps, most));
 }
 
 // What a user reads of operand i.
@@ -150,7 +150,7 @@ static double kernel_bytes(const Body *b, MlirOperation kernel, bool row, const 
   double sum = 0;
   for (int a = 0; a < b->n_args; a++) {
     int times = row && !rules->reads_once ? __builtin_popcountll(b->arg_used[a]) : 1;
-    sum += bytes_read(mlirBlockGetArgument(block, a), rules) * larger(1, times);
+    sum += bytes_read(mlirBlockGetArgument(block, a), rules) * fmax(1, times);
   }
   for (intptr_t r = 0; r < mlirOperationGetNumOperands(ret); r++) {
     NnType t = nn_value_type(mlirOperationGetOperand(ret, r));
@@ -288,6 +288,6 @@ double machine_seconds(const Machine *machine, const CostWork *work) {
   double arithmetic = work->additions /
                       (rate(machine, work->dtype) * machine->share[library ? COST_elementwise : work->class].flops);
   if (library) arithmetic += work->products / product_rate(machine, work);
-  return work->launches * machine->launch_seconds + larger(work->serial, larger(arithmetic, work->bytes / bandwidth)) +
+  return work->launches * machine->launch_seconds + fmax(work->serial, fmax(arithmetic, work->bytes / bandwidth)) +
          work->copied / machine->bytes_per_second;
 }

@@ -36,3 +36,9 @@ bool output_write(const char *path, const char *data, size_t size) {
   errno = error;
   return ok;
 }
+
+bool output_write_text(const char *path, const Text *text) {
+  if (output_write(path, text_c_string(text), text->size)) return true;
+  fprintf(stderr, "nnc: error: cannot write '%s': %s\n", path, strerror(errno));
+  return false;
+}

@@ -563,8 +563,7 @@ static bool add_array(Text *out, const char *name, Text *numbers, const char *fo
   text_quoted(out, text_c_string(&directives));
   text_add(out, ");\n");
   text_free(&directives);
-  bool ok = output_write(path, text_c_string(numbers), numbers->size);
-  if (!ok) fprintf(stderr, "nnc: error: cannot write '%s': %s\n", path, strerror(errno));
+  bool ok = output_write_text(path, numbers);
   free(path);
   return ok;
 }

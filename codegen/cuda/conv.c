@@ -9,6 +9,7 @@
 #include "codegen/cuda/template/template.h"
 #include "codegen/cuda/template/template_depthwise.h"
 #include "support/alloc.h"
+#include "support/integers.h"
 #include "support/text.h"
 
 typedef struct Image {
@@ -23,8 +24,6 @@ static Digits linear(int64_t stride) { return (Digits){.size1 = 1, .size0 = 1, .
 static Digits pixels(Image s, int64_t h, int64_t w) {
   return (Digits){.size1 = h, .size0 = w, .stride = {s.x, s.y, s.n}};
 }
-
-static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
 // Enough blocks for a large GPU: the gradient of the weights sums over all pixels, and has few elements.
 static void choose_splits(ConvProduct *p) {

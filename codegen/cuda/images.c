@@ -8,12 +8,6 @@
 #include "codegen/cuda/cuda.h"
 #include "codegen/output.h"
 
-static bool write_text(const char *path, const Text *text) {
-  if (output_write(path, text_c_string(text), text->size)) return true;
-  fprintf(stderr, "nnc: error: cannot write '%s': %s\n", path, strerror(errno));
-  return false;
-}
-
 static void include_images(const char *ptx_path, const char *folder, int n_cubins, Text *out) {
   text_add(out, ".globl nnc_ptx, nnc_ptx_end, nnc_cubins\n.hidden nnc_ptx, nnc_ptx_end, nnc_cubins\n.section "
                 ".rodata\n.balign 64\nnnc_ptx:\n");
@@ -33,9 +27,10 @@ bool cuda_images_build(const CudaTarget *target, const EmittedKernels *kernels, 
   char *ptx_path = text_format("%s/kernels.ptx", folder);
   Text ptx = {0}, images = {0};
   int n_cubins = 0;
-  bool ok = cuda_build_ptx(kernels, target->arch, folder, options, &ptx, &n_cubins) && write_text(ptx_path, &ptx);
+  bool ok = cuda_build_ptx(kernels, target->arch, folder, options, &ptx, &n_cubins) &&
+            output_write_text(ptx_path, &ptx);
   include_images(ptx_path, folder, n_cubins, &images);
-  ok = ok && write_text(out->path[0], &images);
+  ok = ok && output_write_text(out->path[0], &images);
   text_free(&ptx);
   text_free(&images);
   free(ptx_path);

@@ -79,10 +79,6 @@ Value schedule_linear(Emitter *e, int64_t threads, int64_t total) {
   return bits == 64 ? p : emit(e, 0, "arith.extui", VALUES(p.id), "%% : i32 to i64");
 }
 
-Value schedule_compare(Emitter *e, const char *predicate, Value a, int64_t b) {
-  return emit(e, a.depth, "arith.cmpi", VALUES(a.id, emit_i64(e, b).id), "%s, %%, %% : i64", predicate);
-}
-
 void schedule_launch(EmittedKernel *out, char *symbol, int64_t blocks, int64_t x, int64_t y) {
   *ARRAY_ADD(out->launches,
              out->n_launches) = (KernelLaunch){.symbol = symbol, .grid = {blocks, 1, 1}, .block = {x, y, 1}};

@@ -31,7 +31,6 @@ Value schedule_number(Emitter *e, GpuBasic which);   // of a thread or a block, 
 Value schedule_number32(Emitter *e, GpuBasic which);
 // ctaid.x threads + tid.x; threads of a block, needed in all
 Value schedule_linear(Emitter *e, int64_t threads, int64_t total);
-Value schedule_compare(Emitter *e, const char *predicate, Value a, int64_t b);   // i1
 // takes symbol; a block of x by y threads
 void schedule_launch(EmittedKernel *out, char *symbol, int64_t blocks, int64_t x, int64_t y);
 void schedule_forget(Emitter *e, int lanes);   // goes on with another number of lanes

@@ -96,8 +96,7 @@ static void emit_part(GroupEmitter *g, Value start, Value n, Value tid, int lane
   for_end(e, 0, NULL, NULL, NULL);
   if (lanes == 1) return;
   schedule_forget(e, 1);
-  Value own = emit_index(e, "addi", whole, tid),
-        within = emit(e, 0, "arith.cmpi", VALUES(own.id, end.id), "slt, %%, %% : i64");
+  Value own = emit_index(e, "addi", whole, tid), within = emit_index_compare(e, "slt", own, end);
   if_begin(e, within);
   e->vector_index[0] = own.id;
   e->index_depth[0] = 0;
@@ -154,7 +153,7 @@ static Value block_sum(GroupEmitter *g, const Unit *u, Value x, Value tid) {
     x = reduce_combine(e, u, x, schedule_shuffle_xor(e, u->dtype, x, distance));
   Value base = emit(e, 0, "llvm.mlir.addressof", NO_VALUES, "$_shared : !llvm.ptr<3>"),
         warp = emit_index_with(e, "divui", tid, WARP);
-  if_begin(e, schedule_compare(e, "eq", emit_index_with(e, "remui", tid, WARP), 0));
+  if_begin(e, emit_index_compare_with(e, "eq", emit_index_with(e, "remui", tid, WARP), 0));
   store_element(e, "!llvm.ptr<3>", base, warp, u->dtype, x);
   if_end(e, 0, NULL, NULL, NULL, NULL);
   schedule_barrier(e);
@@ -169,7 +168,7 @@ static Value block_sum(GroupEmitter *g, const Unit *u, Value x, Value tid) {
 static void store_total(GroupEmitter *g, Reduce *r, Value x, Value tid) {
   Emitter *e = &g->e;
   IndexMap kept = index_map_kept(g->k);
-  if_begin(e, schedule_compare(e, "eq", tid, 0));
+  if_begin(e, emit_index_compare_with(e, "eq", tid, 0));
   reduce_bind(e, &r->units[0], &kept, x);
   reduce_emit_kept_results(e, r, 1);
   if_end(e, 0, NULL, NULL, NULL, NULL);
@@ -202,7 +201,7 @@ static void emit_partial(GroupEmitter *g, Value row, Value block, Value within, 
         end = emit_index(e, "minsi", emit_index(e, "addi", start, part), n);
   block_begin(e);
   Value x = block_sum(g, u, sum_elements(g, u, start, end, tid, lanes), tid);
-  if_begin(e, schedule_compare(e, "eq", tid, 0));
+  if_begin(e, emit_index_compare_with(e, "eq", tid, 0));
   store_element(e, "!buffer", sums, to_i64(e, block), u->dtype, x);
   if_end(e, 0, NULL, NULL, NULL, NULL);
   block_end(e);

@@ -28,7 +28,7 @@ static void map_odd_rows(GpuModule *m, const Kernel *k, const Nest *nest, int64_
   e.vector_group = nest->n - 1;
   emit_split_index(&e, emit_index_with(&e, "divui", block, tiles), nest->n - 1, groups);
   for (int j = 0; j < SINGLES; j++) e.vector_index[j] = j ? emit_index_with(&e, "addi", at, j * THREADS).id : at.id;
-  Value whole = schedule_compare(&e, "ule", begin, extent - tile);
+  Value whole = emit_index_compare_with(&e, "ule", begin, extent - tile);
   if_begin(&e, whole);
   e.index_depth[e.vector_group] = e.depth;   // nothing of these elements is read before it is known that there are any
   IndexMap domain = index_map_domain(k);
@@ -39,7 +39,7 @@ static void map_odd_rows(GpuModule *m, const Kernel *k, const Nest *nest, int64_
   Value one = emit_constant(&e, "true"), rest = emit(&e, 0, "arith.xori", VALUES(whole.id, one.id), "%%, %% : i1");
   if_begin(&e, rest);
   for (e.tile = 0; e.tile < SINGLES; e.tile++) {
-    if_begin(&e, schedule_compare(&e, "ult", (Value){e.vector_index[e.tile], 0, false}, extent));
+    if_begin(&e, emit_index_compare_with(&e, "ult", (Value){e.vector_index[e.tile], 0, false}, extent));
     e.index_depth[e.vector_group] = e.depth;
     kernel_emit_point(&e);
     if_end(&e, 0, NULL, NULL, NULL, NULL);
@@ -72,7 +72,7 @@ void schedule_map(GpuModule *m, const Kernel *k, EmittedKernel *out) {
   schedule_begin(&e, m, k, k->name, k->n_args + k->n_results);
   schedule_forget(&e, lanes);
   Value p = schedule_linear(&e, THREADS, threads);
-  if_begin(&e, schedule_compare(&e, "ult", p, whole));
+  if_begin(&e, emit_index_compare_with(&e, "ult", p, whole));
   if (nest.n) {
     e.vector_group = nest.n - 1;
     Value row = p, at = p;
@@ -89,7 +89,7 @@ void schedule_map(GpuModule *m, const Kernel *k, EmittedKernel *out) {
   if (rest) {
     schedule_forget(&e, 1);
     Value past = emit_index_with(&e, "subi", p, whole);
-    if_begin(&e, schedule_compare(&e, "ult", past, rest));
+    if_begin(&e, emit_index_compare_with(&e, "ult", past, rest));
     e.vector_index[0] =
         emit(&e, e.depth, "arith.addi", VALUES(past.id, emit_i64(&e, extent - rest).id), "%%, %% : i64").id;
     e.index_depth[nest.n - 1] = e.depth;

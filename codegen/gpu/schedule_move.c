@@ -15,7 +15,6 @@ enum { THREADS = 256, WARP = 32, ENOUGH_BLOCKS = 1056 };
 // Seconds from the address to the value where many are on their way; about the same on all GPUs.
 #define MEMORY_LATENCY 0.7e-6
 
-static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 static NnDtype as_bytes(NnDtype t) { return t == NN_I1 ? NN_U8 : t; }   // copied as they are
 
 // Elements of 16 bytes, if all `n` numbers (extents, offsets) are multiples of that and every buffer begins at one.
@@ -45,7 +44,7 @@ static Value begin(Emitter *e, GpuModule *m, const Kernel *k, char *symbol, int 
   free(space);
   begin_function(e, m, k, symbol, lanes);
   Value p = schedule_linear(e, THREADS, threads);
-  if_begin(e, schedule_compare(e, "ult", p, threads));
+  if_begin(e, emit_index_compare_with(e, "ult", p, threads));
   schedule_launch(out, symbol, blocks, THREADS, 1);
   return p;
 }
@@ -85,12 +84,12 @@ static void move_pad(GpuModule *m, const Kernel *k, MlirOperation op, EmittedKer
   at = split(&e, row, along, &row);
   at = emit_index_with(&e, "subi", gaps ? at : scaled(&e, at, lanes), low);
   Value from = pad_source_row(&e, &pad, row, &valid);
-  valid = move_and(&e, valid, move_compare(&e, "sge", at, 0));
+  valid = emit_and(&e, valid, emit_index_compare_with(&e, "sge", at, 0));
   if (gaps) {
-    valid = move_and(&e, valid, move_compare(&e, "eq", emit_index_with(&e, "remui", at, step), 0));
+    valid = emit_and(&e, valid, emit_index_compare_with(&e, "eq", emit_index_with(&e, "remui", at, step), 0));
     at = emit_index_with(&e, "divui", at, step);
   }
-  valid = move_and(&e, valid, move_compare(&e, "slt", at, x));
+  valid = emit_and(&e, valid, emit_index_compare_with(&e, "slt", at, x));
   TypeName type = vector_type(&e, dtype);
   Value outside = emit_splat(&e, dtype, nn_attr_f64(op, "value", 0)), v;
   if_begin(&e, valid);
@@ -219,16 +218,16 @@ static void own_rows(Scatter *s, RowFn body) {
 // Which of THREADS indices fall into the block's rows.
 static void share_matches(Scatter *s, Value chunk) {
   Emitter *e = s->e;
-  Value i = sum(e, chunk, s->tid), in_range = schedule_compare(e, "ult", i, s->n),
+  Value i = sum(e, chunk, s->tid), in_range = emit_index_compare_with(e, "ult", i, s->n),
         at = emit_index_with(e, "minui", i, s->n - 1);
   Value within = emit_index(e, "subi", move_load_index(e, s->indices, s->index_dtype, at), s->first);
-  Value mine = emit(e, e->depth, "arith.cmpi", VALUES(within.id, s->count.id), "ult, %%, %% : i64");
-  mine = move_and(e, mine, in_range);
+  Value mine = emit_index_compare(e, "ult", within, s->count);
+  mine = emit_and(e, mine, in_range);
   Value ballot = schedule_basic(e, e->depth, GPU_BALLOT, VALUES(mine.id));
   Value word = emit(e, e->depth, "arith.trunci", VALUES(within.id), "%% : i64 to i32");
   schedule_barrier(e);   // the words before have been read
   store_word(s, emit_index_with(e, "addi", s->tid, THREADS / WARP), word);
-  if_begin(e, schedule_compare(e, "eq", emit_index_with(e, "remui", s->tid, WARP), 0));
+  if_begin(e, emit_index_compare_with(e, "eq", emit_index_with(e, "remui", s->tid, WARP), 0));
   store_word(s, emit_index_with(e, "divui", s->tid, WARP), ballot);
   if_end(e, 0, NULL, NULL, NULL, NULL);
   schedule_barrier(e);
@@ -245,9 +244,7 @@ static void add_matches(Scatter *s, RowStep step, Value chunk) {
   Value bit = word_to_i64(s, emit(e, e->depth, "math.cttz", VALUES(left.id), "%% : i32")),
         slot = sum(e, scaled(e, warp, WARP), bit);
   Value r = word_to_i64(s, load_word(s, emit_index_with(e, "addi", slot, THREADS / WARP)));
-  Value same_team = emit(e, e->depth, "arith.cmpi",
-                         VALUES(emit_index_with(e, "remui", r, s->teams).id, s->team_number.id), "eq, %%, %% : i64");
-  if_begin(e, same_team);
+  if_begin(e, emit_index_compare(e, "eq", emit_index_with(e, "remui", r, s->teams), s->team_number));
   step_columns(s, step, scaled(e, sum(e, s->first, r), s->row), scaled(e, sum(e, chunk, slot), s->row));
   if_end(e, 0, NULL, NULL, NULL, NULL);
   Value one = emit_i32(e, 1), minus = emit(e, e->depth, "arith.subi", VALUES(left.id, one.id), "%%, %% : i32");
@@ -265,7 +262,7 @@ static void emit_scatter(Scatter *s, bool max) {
   } else {   // the result may lie over it
     Value to = emit(e, 0, "llvm.ptrtoint", VALUES(e->buffer[e->k->n_args]), "%% : !buffer to i64"),
           from = emit(e, 0, "llvm.ptrtoint", VALUES(e->buffer[s->base]), "%% : !buffer to i64");
-    if_begin(e, emit(e, 0, "arith.cmpi", VALUES(to.id, from.id), "ne, %%, %% : i64"));
+    if_begin(e, emit_index_compare(e, "ne", to, from));
     own_rows(s, set_base);
     if_end(e, 0, NULL, NULL, NULL, NULL);
   }
@@ -371,7 +368,8 @@ static void argmax_rows(GpuModule *m, const Kernel *k, const Argmax *a, EmittedK
     top = emit_select(&e, wins, other, top, a->dtype);
     place = emit_select(&e, wins, other_place, place, NN_I32);
   }
-  if_begin(&e, move_and(&e, schedule_compare(&e, "eq", lane, 0), schedule_compare(&e, "ult", row, a->outer)));
+  if_begin(&e,
+           emit_and(&e, emit_index_compare_with(&e, "eq", lane, 0), emit_index_compare_with(&e, "ult", row, a->outer)));
   emit_store_at(&e, k->n_args, NN_I32, row, place, true);
   if_end(&e, 0, NULL, NULL, NULL, NULL);
   block_end(&e);

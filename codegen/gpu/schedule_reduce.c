@@ -68,7 +68,7 @@ void launch_begin(Launch *l, Emitter *e, GpuModule *m, const Plan *p, const char
     }
     Value at = emit_index(e, "addi", emit_index_with(e, "muli", tile, p->per_block), tx);
     if (!all_active(p)) {
-      l->active = schedule_compare(e, "ult", at, p->width);
+      l->active = emit_index_compare_with(e, "ult", at, p->width);
       at = emit_index_with(e, "minui", at, p->width - 1);   // the others do the last one's work in vain
     }
     e->vector_index[0] = (p->lanes > 1 ? emit_index_with(e, "muli", at, p->lanes) : at).id;
@@ -81,7 +81,7 @@ void launch_begin(Launch *l, Emitter *e, GpuModule *m, const Plan *p, const char
       l->outer = emit_index(e, "addi", emit_index_with(e, "muli", block, p->per_block),
                             emit_index_with(e, "divui", tx, p->team));
       if (!all_active(p)) {
-        l->active = schedule_compare(e, "ult", l->outer, p->teams);
+        l->active = emit_index_compare_with(e, "ult", l->outer, p->teams);
         l->outer = emit_index_with(e, "minui", l->outer, p->teams - 1);
       }
     }
@@ -117,7 +117,7 @@ static Value combine_columns(Launch *l, const Unit *u, Value x) {
   schedule_barrier(e);
   // Halves, until one is left.
   for (int half = p->team / 2; half > 0; half /= 2) {
-    if_begin(e, schedule_compare(e, "ult", l->rank, half));
+    if_begin(e, emit_index_compare_with(e, "ult", l->rank, half));
     Value other = shared_load(l, u->dtype, emit_index_with(e, "addi", mine, (int64_t)half * p->per_block * p->lanes));
     shared_store(l, u->dtype, mine, emit_binary(e, operation(u), u->dtype, shared_load(l, u->dtype, mine), other));
     if_end(e, 0, NULL, NULL, NULL, NULL);
@@ -139,7 +139,7 @@ static Value combine_row(Launch *l, const Unit *u, Value x) {
     x = emit_binary(e, operation(u), u->dtype, x, schedule_shuffle_xor(e, u->dtype, x, distance));
   if (p->team > WARP) {
     Value lane = emit_index_with(e, "remui", l->rank, WARP), warp = emit_index_with(e, "divui", l->rank, WARP),
-          first = schedule_compare(e, "eq", lane, 0);
+          first = emit_index_compare_with(e, "eq", lane, 0);
     schedule_barrier(e);
     if_begin(e, first);
     shared_store(l, u->dtype, warp, x);
@@ -271,7 +271,7 @@ static void bind_resident(Launch *l) {
     Value at = j ? emit_index_with(e, "addi", l->rank, (int64_t)j * p->team) : l->rank;
     l->valid[j] = (Value){-1, 0, false};
     if ((int64_t)(j + 1) * p->team > vectors) {
-      l->valid[j] = schedule_compare(e, "ult", at, vectors);
+      l->valid[j] = emit_index_compare_with(e, "ult", at, vectors);
       at = emit_index_with(e, "minui", at, vectors - 1);
     }
     e->vector_index[j] = (p->lanes > 1 ? emit_index_with(e, "muli", at, p->lanes) : at).id;
@@ -443,6 +443,13 @@ static bool has_kept_results(const Kernel *k) {
   return false;
 }
 
+void launch_if_first(Launch *l) {
+  Emitter *e = l->e;
+  Value first = emit_index_compare_with(e, "eq", l->rank, 0);
+  if (l->active.id >= 0) first = emit(e, e->depth, "arith.andi", VALUES(first.id, l->active.id), "%%, %% : i1");
+  if_begin(e, first);
+}
+
 // By the first thread of each team; the others must have read what a result may lie over.
 void launch_write_kept_results(Launch *l) {
   Emitter *e = l->e;
@@ -450,9 +457,7 @@ void launch_write_kept_results(Launch *l) {
   if (!has_kept_results(p->r.k)) return;
   if (p->columns || p->team > WARP) schedule_barrier(e);
   else schedule_warp_barrier(e);
-  Value first = schedule_compare(e, "eq", l->rank, 0);
-  if (l->active.id >= 0) first = emit(e, e->depth, "arith.andi", VALUES(first.id, l->active.id), "%%, %% : i1");
-  if_begin(e, first);
+  launch_if_first(l);
   reduce_emit_kept_results(e, &p->r, 1);
   if_end(e, 0, NULL, NULL, NULL, NULL);
 }

@@ -86,6 +86,7 @@ void launch_whole_range(Launch *l);   // the launch goes over all reduced elemen
 // the elements that the launch's team sees.
 void launch_pass(Launch *l, const bool *active, bool write, Value (*count)(Launch *l, NnDtype dtype));
 Value launch_combine(Launch *l, const Unit *u, Value x);   // over the threads of the team
+void launch_if_first(Launch *l);   // opens an if: the first thread of each team, where it has something to do
 void launch_write_kept_results(Launch *l);
 
 // schedule_reduce_chunks.c: partial results in one launch, their combination in the next.

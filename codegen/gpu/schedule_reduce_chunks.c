@@ -3,14 +3,6 @@
 #include "codegen/gpu/schedule_reduce.h"
 #include "support/integers.h"
 
-static int workspace_values(const Reduce *r, int stage, WorkspaceValue *out) {
-  int n = 0;
-  for (int u = 0; u < r->n_units; u++)
-    if (r->units[u].stage < stage)
-      out[n++] = (WorkspaceValue){r->units[u].value.ptr, r->units[u].dtype, r->units[u].combined};
-  return n;
-}
-
 static Value kept_index(Launch *l, Value row) {
   const Plan *p = l->p;
   if (!p->columns) return row;
@@ -42,7 +34,7 @@ static void emit_partials(GpuModule *m, const Plan *p, int stage, EmittedKernel 
   bool here[MAX_UNITS], write = stage == r->n_stages - 1 && r->has_domain_result;
   launch_begin(&l, &e, m, p, "partial results of chunks", 2 * stage, p->n_chunks, out);
   e.workspace = known;
-  e.n_workspace = workspace_values(r, stage, known);
+  e.n_workspace = reduce_workspace_values(r, stage, known);
   launch_whole_range(&l);
   block_begin(&e);
   Value start = emit_index_with(&e, "muli", l.chunk, p->chunk_size),
@@ -51,13 +43,11 @@ static void emit_partials(GpuModule *m, const Plan *p, int stage, EmittedKernel 
   else l.low = start, l.high = emit_index_with(&e, "minui", end, r->row_extent);
   for (int u = 0; u < r->n_units; u++) here[u] = r->units[u].stage == stage;
   launch_pass(&l, here, write, own_count);
-  Value first = schedule_compare(&e, "eq", l.rank, 0);
-  if (l.active.id >= 0) first = emit(&e, e.depth, "arith.andi", VALUES(first.id, l.active.id), "%%, %% : i1");
-  if_begin(&e, first);
+  launch_if_first(&l);
   Value at = partial_index(&l, l.chunk);
   for (int u = 0; u < r->n_units; u++)
     if (here[u]) emit_store_workspace(&e, r->units[u].dtype, r->units[u].partial, at, l.value[u], !p->columns);
-  if_begin(&e, schedule_compare(&e, "eq", l.chunk, 0));
+  if_begin(&e, emit_index_compare_with(&e, "eq", l.chunk, 0));
   for (int u = 0; u < r->n_units; u++)
     if (here[u] && r->units[u].kind == UNIT_MEAN)
       emit_store_workspace(&e, r->units[u].dtype, r->units[u].combined, kept_index(&l, l.outer), l.origin[u],
@@ -105,7 +95,7 @@ static void emit_combination(GpuModule *m, const Plan *whole, int stage, Emitted
   int64_t count = r->row_extent * (p.columns ? 1 : r->vector_extent);
   launch_begin(&l, &e, m, &p, "combination", 2 * stage + 1, 1, out);
   e.workspace = known;
-  e.n_workspace = workspace_values(r, stage, known);
+  e.n_workspace = reduce_workspace_values(r, stage, known);
   block_begin(&e);
   IndexMap kept = index_map_kept(r->k);
   for (int u = 0; u < r->n_units; u++) {
@@ -127,9 +117,7 @@ static void emit_combination(GpuModule *m, const Plan *whole, int stage, Emitted
   if (!is_last) {
     if (p.columns || p.team > WARP) schedule_barrier(&e);   // all have read where the means began
     else schedule_warp_barrier(&e);
-    Value first = schedule_compare(&e, "eq", l.rank, 0);
-    if (l.active.id >= 0) first = emit(&e, e.depth, "arith.andi", VALUES(first.id, l.active.id), "%%, %% : i1");
-    if_begin(&e, first);
+    launch_if_first(&l);
     Value at = kept_index(&l, l.outer);
     for (int u = 0; u < r->n_units; u++)
       if (r->units[u].stage == stage)

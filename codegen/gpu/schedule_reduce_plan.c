@@ -2,7 +2,6 @@
 #include "codegen/gpu/schedule_reduce.h"
 #include "support/integers.h"
 
-static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 int plan_power_of_two(int64_t n, int most) {
   int p = 1;
   while (p < n && p < most) p *= 2;

@@ -10,8 +10,6 @@
 #include "codegen/gpu/schedule_reduce.h"
 #include "support/text.h"
 
-static bool access_equal(const Access *a, const Access *b) { return memcmp(a, b, sizeof *a) == 0; }
-
 // ---------------------------------------------------------------------------------------------------------------------
 // The plan
 

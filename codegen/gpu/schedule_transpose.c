@@ -27,8 +27,6 @@ typedef struct Transposed {
   Value place;   // of the point's element in a tile
 } Transposed;
 
-static bool access_equal(const Access *a, const Access *b) { return memcmp(a, b, sizeof *a) == 0; }
-
 static void collect(void *user, int arg, MlirValue value, const Access *a) {
   Transposed *t = user;
   int64_t stride = a->stride[t->nest->axis[t->along]];
@@ -102,7 +100,8 @@ static void fill_tiles(Emitter *e, const Transposed *t, Value low, Value high, V
 // Threads along the axis that is written.
 static void write_points(Emitter *e, Transposed *t, Value low, Value high, Value first_along, Value first_across) {
   const Nest *nest = t->nest;
-  Value i = emit_index(e, "addi", first_along, low), inside = schedule_compare(e, "ult", i, nest->extent[t->along]);
+  Value i = emit_index(e, "addi", first_along, low),
+        inside = emit_index_compare_with(e, "ult", i, nest->extent[t->along]);
   if_begin(e, inside);
   Value left = emit_index(e, "subi", emit_i64(e, nest->extent[t->across]), first_across),
         end = emit_index_with(e, "minui", left, TILE);

@@ -86,8 +86,7 @@ void kernel_emit_map(KernelModule *m, const Kernel *k, EmittedKernel *out) {
       low = emit_index(&e, "muli", block, emit_i64(&e, BLOCK));
       Value end = emit_index(&e, "addi", low, emit_i64(&e, BLOCK));
       high = emit_index(&e, "minsi", end, high);
-      if (extent % e.lanes)
-        is_last = emit(&e, e.depth, "arith.cmpi", VALUES(block.id, emit_i64(&e, blocks - 1).id), "eq, %%, %% : i64");
+      if (extent % e.lanes) is_last = emit_index_compare_with(&e, "eq", block, blocks - 1);
     }
     emit_split_index(&e, row, nest.n - 1, groups);
     emit_inner(&e, low, high, extent, blocks > 1 ? &is_last : NULL);

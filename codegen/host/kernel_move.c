@@ -4,6 +4,7 @@
 #include "codegen/host/host.h"
 #include "codegen/kernel/move.h"
 #include "support/alloc.h"
+#include "support/integers.h"
 #include "support/text.h"
 
 #define COPY_BLOCK 16384
@@ -43,21 +44,18 @@ static void fill_run(Emitter *e, int buffer, Value offset, NnDtype dtype, int64_
   emit_set_mask(e, e->lanes);
 }
 
-static int64_t max64(int64_t a, int64_t b) { return a > b ? a : b; }
-static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
-
 static void pad_copy_row(Emitter *e, const Pad *pad, Value to, Value from) {
   NnDtype dtype = pad->y->dtype;
   int a = pad->axis;
   int64_t x = pad->x->dim[a], y = pad->y->dim[a], step = pad->interior[a] + 1, low = pad->low[a];
   if (step == 1) {
-    int64_t first = max64(0, -low), at = max64(0, low), n = max64(0, min64(x - first, y - at));
+    int64_t first = larger(0, -low), at = larger(0, low), n = larger(0, smaller(x - first, y - at));
     copy_run(e, 0 + e->k->n_args, emit_index_with(e, "addi", to, at * pad->inner), 0,
              emit_index_with(e, "addi", from, first * pad->inner), dtype, n * pad->inner);
     return;
   }
   int64_t first = low >= 0 ? 0 : (-low + step - 1) / step,
-          last = y - 1 - low >= 0 ? min64(x - 1, (y - 1 - low) / step) : -1;
+          last = y - 1 - low >= 0 ? smaller(x - 1, (y - 1 - low) / step) : -1;
   if (last < first) return;
   Value i = for_begin(e, emit_i64(e, first), emit_i64(e, last + 1), 1, 0, NULL, NULL, NULL);
   Value at = emit_index_with(e, "addi", emit_index_with(e, "muli", i, step), low);
@@ -105,7 +103,7 @@ static void emit_concat(KernelModule *m, const Kernel *k, MlirOperation op, Emit
     copy_bytes(&e, k->n_args, to, arg, emit_index(&e, "addi", emit_index_with(&e, "muli", r, run), first), y->dtype,
                bytes);
     end(&e);
-    kernel_add_launch(out, symbol, outer * blocks, (double)min64(run, COPY_BLOCK));
+    kernel_add_launch(out, symbol, outer * blocks, (double)smaller(run, COPY_BLOCK));
     at += run;
   }
 }
@@ -161,7 +159,7 @@ static void emit_first_rows(Emitter *e, const Kernel *k, MlirOperation op, NnDty
   Value from = emit_address(e, nn_value_index(mlirOperationGetOperand(op, 2)), dtype, element);
   Value to_number = emit(e, e->depth, "llvm.ptrtoint", VALUES(to.id), "%% : !buffer to i64"),
         from_number = emit(e, e->depth, "llvm.ptrtoint", VALUES(from.id), "%% : !buffer to i64");
-  if_begin(e, emit(e, e->depth, "arith.cmpi", VALUES(to_number.id, from_number.id), "ne, %%, %% : i64"));
+  if_begin(e, emit_index_compare(e, "ne", to_number, from_number));
   emit_effect(e, "\"llvm.intr.memcpy\"", VALUES(to.id, from.id, bytes.id),
               "(%%, %%, %%) <{isVolatile = false}> : (!buffer, !buffer, i64) -> ()");
   if_end(e, 0, NULL, NULL, NULL, NULL);
@@ -174,7 +172,7 @@ static void emit_scatter_add(KernelModule *m, const Kernel *k, MlirOperation op,
   int source = nn_value_index(mlirOperationGetOperand(op, 0)), indices = nn_value_index(mlirOperationGetOperand(op, 1));
   const NnType *t = &k->result_type[0];
   int64_t rows = t->dim[0], row = move_product(t->dim, 1, t->rank), n = nn_type_elements(&k->arg[indices]);
-  int64_t ranges = min64(rows, row < 64 ? 8 : 32), size = (rows + ranges - 1) / ranges;
+  int64_t ranges = smaller(rows, row < 64 ? 8 : 32), size = (rows + ranges - 1) / ranges;
   ranges = (rows + size - 1) / size;
   kernel_comment(m, k, "outer loop: ranges of the table's rows; each goes through all indices");
   Emitter e;
@@ -188,7 +186,7 @@ static void emit_scatter_add(KernelModule *m, const Kernel *k, MlirOperation op,
                     emit_index_with(&e, "muli", count, row * nn_dtype_bytes(t->dtype)));
   Value i = for_begin(&e, emit_i64(&e, 0), emit_i64(&e, n), 1, 0, NULL, NULL, NULL);
   Value index = move_load_index(&e, indices, k->arg[indices].dtype, i), within = emit_index(&e, "subi", index, first);
-  Value mine = emit(&e, e.depth, "arith.cmpi", VALUES(within.id, count.id), "ult, %%, %% : i64");
+  Value mine = emit_index_compare(&e, "ult", within, count);
   if_begin(&e, mine);
   Value target = emit_index_with(&e, "muli", index, row), from = emit_index_with(&e, "muli", i, row);
   step_row(&e, max ? ROW_MAX : ROW_ADD, source, target, from, t->dtype, row);

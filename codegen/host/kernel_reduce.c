@@ -127,9 +127,7 @@ void reduce_for_tiles(Emitter *e, const Reduce *r, Value tile_index, int tile, T
     if (part ? !rest : !whole) continue;
     bool both = whole && rest;
     if (both) {
-      Value condition = emit(e, e->depth, "arith.cmpi", VALUES(tile_index.id, limit.id), "%s, %%, %% : i64",
-                             part ? "eq" : "ne");
-      if_begin(e, condition);
+      if_begin(e, emit_index_compare(e, part ? "eq" : "ne", tile_index, limit));
     } else {
       block_begin(e);
     }

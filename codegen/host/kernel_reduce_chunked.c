@@ -45,9 +45,7 @@ static void set_range(Emitter *e, const Reduce *r, Launch *l) {
     l->range.from = start;
     l->range.to = emit_index_with(e, "minsi", end, whole);
     l->range.conditional = r->vector_extent % step != 0;
-    if (l->range.conditional)
-      l->range.is_last = emit(e, l->chunk.depth, "arith.cmpi", VALUES(l->chunk.id, emit_i64(e, r->n_chunks - 1).id),
-                              "eq, %%, %% : i64");
+    if (l->range.conditional) l->range.is_last = emit_index_compare_with(e, "eq", l->chunk, r->n_chunks - 1);
   } else {
     l->range.low = start;
     l->range.high = emit_index_with(e, "minsi", end, total);
@@ -91,14 +89,6 @@ static void partial_body(Emitter *e, const Reduce *r, int tile, void *user) {
   e->tile = 0;
 }
 
-static int workspace_values(const Reduce *r, int stage, WorkspaceValue *out) {
-  int n = 0;
-  for (int u = 0; u < r->n_units; u++)
-    if (r->units[u].stage < stage)
-      out[n++] = (WorkspaceValue){r->units[u].value.ptr, r->units[u].dtype, r->units[u].combined};
-  return n;
-}
-
 static char *launch_symbol(const Reduce *r, int index) {
   return index ? text_format("%s_launch%d", r->k->name, index) : copy_string(r->k->name);
 }
@@ -123,7 +113,7 @@ static void emit_partials(KernelModule *m, const Reduce *r, int stage, EmittedKe
   begin_launch(&e, m, r, symbol);
   e.fetch_ahead = true;
   e.workspace = known;
-  e.n_workspace = workspace_values(r, stage, known);
+  e.n_workspace = reduce_workspace_values(r, stage, known);
   Value p = for_begin(&e, (Value){1, 0, false}, (Value){2, 0, false}, 1, 0, NULL, NULL, NULL);
   // The tiles of a chunk follow each other, so that the pages of its rows are used while they are mapped.
   Value tile = emit_index_with(&e, "remui", p, tiles), rest = emit_index_with(&e, "divui", p, tiles);
@@ -232,7 +222,7 @@ static void emit_combination(KernelModule *m, const Reduce *r, int stage, Emitte
   WorkspaceValue known[MAX_UNITS];
   begin_launch(&e, m, r, symbol);
   e.workspace = known;
-  e.n_workspace = workspace_values(r, stage, known);
+  e.n_workspace = reduce_workspace_values(r, stage, known);
   Value p = for_begin(&e, (Value){1, 0, false}, (Value){2, 0, false}, 1, 0, NULL, NULL, NULL);
   Launch l = {.stage = stage, .is_last_stage = stage == r->n_stages - 1};
   Value tile = emit_index_with(&e, "remui", p, tiles);

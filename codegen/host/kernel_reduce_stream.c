@@ -150,8 +150,7 @@ void reduce_emit_stream(Emitter *e, const Reduce *r, const StreamChunk *c) {
   Stream s = {.e = e, .r = r, .c = c};
   s.from = emit_index_with(e, "muli", c->block, r->block);
   s.to = emit_index_with(e, "minsi", emit_index_with(e, "addi", s.from, r->block), whole);
-  s.is_last = emit(e, c->block.depth, "arith.cmpi", VALUES(c->block.id, emit_i64(e, blocks - 1).id),
-                   "eq, %%, %% : i64");
+  s.is_last = emit_index_compare_with(e, "eq", c->block, blocks - 1);
   bool moments = false, means[MAX_UNITS] = {false};
   for (int u = 0; u < r->n_units; u++) {
     means[u] = c->units[u] && r->units[u].kind == UNIT_MEAN;

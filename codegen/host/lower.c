@@ -75,10 +75,7 @@ static void lower_part(void *p) {
   Text object = {0};
   part->ok = host_lower(text_c_string(&part->text), part->cpu, part->options->opt_level, HOST_OBJECT, part->time,
                         &object);
-  if (part->ok && !output_write(part->object, text_c_string(&object), object.size)) {
-    fprintf(stderr, "nnc: error: cannot write '%s': %s\n", part->object, strerror(errno));
-    part->ok = false;
-  }
+  part->ok = part->ok && output_write_text(part->object, &object);
   text_free(&object);
 }
 

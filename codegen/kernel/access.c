@@ -1,6 +1,7 @@
 // Index maps, strides of leaves, and the loop nest they allow: axes are joined where every leaf runs through them in
 // one stride.
 #include <stdlib.h>
+#include <string.h>
 
 #include "codegen/kernel/kernel.h"
 #include "support/alloc.h"
@@ -17,6 +18,8 @@ static IndexMap map_over_axes(const Kernel *k, bool with_reduced) {
 
 IndexMap index_map_domain(const Kernel *k) { return map_over_axes(k, true); }
 IndexMap index_map_kept(const Kernel *k) { return map_over_axes(k, false); }
+
+bool access_equal(const Access *a, const Access *b) { return memcmp(a, b, sizeof *a) == 0; }
 
 bool index_map_equal(const IndexMap *a, const IndexMap *b) {
   if (a->rank != b->rank) return false;

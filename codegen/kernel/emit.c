@@ -112,6 +112,18 @@ Value emit_i32(Emitter *e, int64_t value) { return emit_integer(e, 32, value); }
 
 Value emit_index_with(Emitter *e, const char *op, Value a, int64_t b) { return emit_index(e, op, a, emit_i64(e, b)); }
 
+Value emit_index_compare(Emitter *e, const char *predicate, Value a, Value b) {
+  return emit(e, depth_max(a, b), "arith.cmpi", VALUES(a.id, b.id), "%s, %%, %% : i64", predicate);
+}
+
+Value emit_index_compare_with(Emitter *e, const char *predicate, Value a, int64_t b) {
+  return emit_index_compare(e, predicate, a, emit_i64(e, b));
+}
+
+Value emit_and(Emitter *e, Value a, Value b) {
+  return emit(e, depth_max(a, b), "arith.andi", VALUES(a.id, b.id), "%%, %% : i1");
+}
+
 Value emit_splat(Emitter *e, NnDtype dtype, double value) {
   TypeName type = vector_type(e, dtype);
   if (nn_dtype_wide(dtype) == NN_F32) {

@@ -68,6 +68,7 @@ typedef struct Access {
 IndexMap index_map_domain(const Kernel *k);
 IndexMap index_map_kept(const Kernel *k);
 bool index_map_equal(const IndexMap *a, const IndexMap *b);
+bool access_equal(const Access *a, const Access *b);
 // Map of the operand of a broadcast, transpose, slice or unit-axis reshape, given the map of its result. False for
 // other reshapes.
 bool index_map_through_view(MlirOperation view, const IndexMap *result, IndexMap *operand);
@@ -203,6 +204,10 @@ Value emit_integer(Emitter *e, int bits, int64_t value);
 Value emit_i32(Emitter *e, int64_t value);
 Value emit_i64(Emitter *e, int64_t value);
 Value emit_index_with(Emitter *e, const char *op, Value a, int64_t b);
+// of two indices, an i1; of i1
+Value emit_index_compare(Emitter *e, const char *predicate, Value a, Value b);
+Value emit_index_compare_with(Emitter *e, const char *predicate, Value a, int64_t b);
+Value emit_and(Emitter *e, Value a, Value b);
 Value emit_splat(Emitter *e, NnDtype dtype, double value);   // vector of lanes
 // arith.<op> on integers of 32 or 64 bits, at the deeper of the two; emit_index: of index_bits, 64
 Value emit_integers(Emitter *e, int bits, const char *op, Value a, Value b);

@@ -21,14 +21,6 @@ MlirOperation move_op(const Kernel *k) {
   return nn_null_operation();
 }
 
-Value move_and(Emitter *e, Value a, Value b) {
-  return emit(e, depth_max(a, b), "arith.andi", VALUES(a.id, b.id), "%%, %% : i1");
-}
-
-Value move_compare(Emitter *e, const char *predicate, Value a, int64_t b) {
-  return emit(e, a.depth, "arith.cmpi", VALUES(a.id, emit_i64(e, b).id), "%s, %%, %% : i64", predicate);
-}
-
 // ---------------------------------------------------------------------------------------------------------------------
 // pad: one outer iteration per row, a row being the last padded axis and everything inside it
 
@@ -51,12 +43,13 @@ Value pad_source_row(Emitter *e, const Pad *pad, Value p, Value *valid) {
     Value index = a ? emit_index_with(e, "remui", rest, pad->y->dim[a]) : rest;
     if (a) rest = emit_index_with(e, "divui", rest, pad->y->dim[a]);
     Value at = emit_index_with(e, "subi", index, pad->low[a]);
-    *valid = move_and(e, *valid, move_compare(e, "sge", at, 0));
+    *valid = emit_and(e, *valid, emit_index_compare_with(e, "sge", at, 0));
     if (pad->interior[a]) {
-      *valid = move_and(e, *valid, move_compare(e, "eq", emit_index_with(e, "remsi", at, pad->interior[a] + 1), 0));
+      *valid = emit_and(e, *valid,
+                        emit_index_compare_with(e, "eq", emit_index_with(e, "remsi", at, pad->interior[a] + 1), 0));
       at = emit_index_with(e, "divsi", at, pad->interior[a] + 1);
     }
-    *valid = move_and(e, *valid, move_compare(e, "slt", at, pad->x->dim[a]));
+    *valid = emit_and(e, *valid, emit_index_compare_with(e, "slt", at, pad->x->dim[a]));
     offset = emit_index(e, "addi", offset, emit_index_with(e, "muli", at, stride));
     stride *= pad->x->dim[a];
   }

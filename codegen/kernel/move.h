@@ -7,8 +7,6 @@
 int64_t move_product(const int64_t *dim, int from, int to);
 MlirOperation move_op(const Kernel *k);                                       // the kernel's only op
 Value move_load_index(Emitter *e, int buffer, NnDtype dtype, Value offset);   // an index operand's integer, as i64
-Value move_compare(Emitter *e, const char *predicate, Value a, int64_t b);    // of i64, an i1
-Value move_and(Emitter *e, Value a, Value b);                                 // of i1
 
 typedef struct Pad {
   const NnType *x, *y;

@@ -142,6 +142,14 @@ Value reduce_divide(Emitter *e, const Unit *u, Value sum, int64_t count) {
   return emit_binary(e, NN_OP_div, u->dtype, sum, emit_splat(e, u->dtype, (double)count));
 }
 
+int reduce_workspace_values(const Reduce *r, int stage, WorkspaceValue *out) {
+  int n = 0;
+  for (int u = 0; u < r->n_units; u++)
+    if (r->units[u].stage < stage)
+      out[n++] = (WorkspaceValue){r->units[u].value.ptr, r->units[u].dtype, r->units[u].combined};
+  return n;
+}
+
 void reduce_bind(Emitter *e, const Unit *u, const IndexMap *kept, Value total) {
   expression_bind(e, u->value, kept, emit_round(e, nn_value_type(u->value).dtype, total));
 }

@@ -50,6 +50,8 @@ Value reduce_identity(Emitter *e, const Unit *u);
 Value reduce_combine(Emitter *e, const Unit *u, Value a, Value b);
 Value reduce_divide(Emitter *e, const Unit *u, Value sum, int64_t count);
 Value reduce_splat_count(Emitter *e, NnDtype dtype, Value count);
+// Where the reductions of the stages before are, for Emitter's workspace; their number.
+int reduce_workspace_values(const Reduce *r, int stage, WorkspaceValue *out);
 // total becomes the value of the unit's result
 void reduce_bind(Emitter *e, const Unit *u, const IndexMap *kept, Value total);
 // Stores the results of the kept shape, of `tile` vectors; those of the domain's shape at the current point.
