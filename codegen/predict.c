@@ -43,11 +43,6 @@ bool codegen_knows_links(const CodegenTarget *target, int64_t ranks) {
   return ranks == 1 || (m->node_ranks > 0 && (ranks <= m->node_ranks || m->network.bytes_per_second > 0));
 }
 
-static NnLane lane_of(MlirOperation op) {
-  char name[16];
-  return nn_lane_by_name(nn_attr_str(op, ATTR_lane, name, sizeof name, "compute"));
-}
-
 StepPrediction codegen_predict(const CodegenTarget *target, MlirOperation func, int64_t ranks) {
   StepPrediction p = {0};
   NnStepList steps = nn_flatten(func);
@@ -60,7 +55,7 @@ StepPrediction codegen_predict(const CodegenTarget *target, MlirOperation func, 
     double sent;
     int64_t waits[NN_LANES];
     int n_waits = nn_attr_i64s(s->op, ATTR_waits, waits, NN_LANES);
-    lanes[n] = (LaneStep){.lane = lane_of(s->op), .waits = lane_clock_none};
+    lanes[n] = (LaneStep){.lane = nn_lane_of(s->op), .waits = lane_clock_none};
     for (int k = 0; k < n_waits; k++) lanes[n].waits.at[lanes[waits[k]].lane] = (int)waits[k];
     seconds[n] = s->role == NN_STEP_RUN ? target_seconds(target, s->op) : 0;
     seconds[n] += machine_exchange_seconds(&target->machine, s->op, ranks, &sent);

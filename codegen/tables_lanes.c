@@ -8,11 +8,6 @@
 
 static const char *const names[NN_LANES] = {"NNC_LANE_COMPUTE", "NNC_LANE_OUT", "NNC_LANE_IN", "NNC_LANE_COMM"};
 
-static NnLane lane_of(MlirOperation op) {
-  char name[16];
-  return nn_lane_by_name(nn_attr_str(op, ATTR_lane, name, sizeof name, "compute"));
-}
-
 void tables_begin_lanes(Tables *w, const NnStepList *steps) {
   TableLanes *l = &w->lanes;
   *l = (TableLanes){0};
@@ -45,7 +40,7 @@ static int table_step(TableLanes *l, int step) {
 void tables_next_lane(Tables *w, const NnStep *s) {
   TableLanes *l = &w->lanes;
   if (!l->lane_of || (s->role != NN_STEP_RUN && s->role != NN_STEP_TAP)) return;
-  l->lane = lane_of(s->op);
+  l->lane = nn_lane_of(s->op);
   l->lane_of[l->n] = l->lane;
   l->last[l->n] = -1;
   ptr_map_set(&l->of_op, s->op.ptr, l->n++);

@@ -49,8 +49,7 @@ static MlirOperation *readers_of(MlirValue v, int *n) {
     bool seen = false;
     for (int i = 0; i < *n; i++) seen |= list[i].ptr == op.ptr;
     if (seen) continue;
-    list = reallocate_array(list, (size_t)*n + 1, sizeof *list);
-    list[(*n)++] = op;
+    *ARRAY_ADD(list, *n) = op;
   }
   return list;
 }
@@ -103,8 +102,7 @@ static void find_stretches(const Places *p, MlirOperation op, Fetch **list, int 
       const char *phase = rewrite_phase(p->ops[places[i]]);
       if (phase) nn_set_attr(fetch, &NN_STR(ATTR_phase, phase));
       now = mlirOperationGetResult(fetch, 0);
-      *list = reallocate_array(*list, (size_t)*n + 1, sizeof **list);
-      (*list)[(*n)++] = (Fetch){fetch, places[i]};
+      *ARRAY_ADD(*list, *n) = (Fetch){fetch, places[i]};
     }
     read_instead(p->ops[places[i]], all, now);
   }

@@ -19,6 +19,11 @@ NnLane nn_lane_by_name(const char *name) {
   return (NnLane)lane;
 }
 
+NnLane nn_lane_of(MlirOperation op) {
+  char name[16];
+  return nn_lane_by_name(nn_attr_str(op, ATTR_lane, name, sizeof name, "compute"));
+}
+
 // ---------------------------------------------------------------------------------------------------------------------
 // Who has touched which bytes last
 

@@ -32,6 +32,7 @@ typedef enum NnLane {
 } NnLane;
 const char *nn_lane_name(NnLane lane);      // "compute", "out", "in", "comm"
 NnLane nn_lane_by_name(const char *name);   // NN_LANES: unknown
+NnLane nn_lane_of(MlirOperation step);      // NN_LANE_COMPUTE where none is named
 
 // Of each lane one step, by its number in the order, and with it all before it on that lane; -1: none.
 typedef struct LaneClock {

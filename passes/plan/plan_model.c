@@ -80,17 +80,12 @@ static void read_inplace(PlanProgram *p, const PlanStep *s) {
       p->values[s->first_result + pairs[i]].inplace = (int)pairs[i + 1];
 }
 
-static NnLane lane_of(MlirOperation op) {
-  char name[16];
-  return nn_lane_by_name(nn_attr_str(op, ATTR_lane, name, sizeof name, "compute"));
-}
-
 static void add_step(PlanProgram *p, const NnStep *from, int **pool) {
   PlanStep *s = &p->steps[p->n_steps];
   *s = (PlanStep){.op = from->op,
                   .role = from->role,
                   .recomputed = from->recomputed,
-                  .lane = lane_of(from->op),
+                  .lane = nn_lane_of(from->op),
                   .kernel = kernel_of(p, from->op),
                   .inputs = *pool};
   s->n_inputs = (int)mlirOperationGetNumOperands(from->op);

@@ -6,35 +6,30 @@
 #include "passes/plan/plan.h"
 #include "support/alloc.h"
 
-static void add_step(NnStepList *list, int *capacity, MlirOperation op, NnStepRole role, bool recomputed) {
-  if (list->n == *capacity) {
-    *capacity = *capacity ? 2 * *capacity : 128;
-    list->items = reallocate_array(list->items, (size_t)*capacity, sizeof *list->items);
-  }
-  list->items[list->n++] = (NnStep){op, role, recomputed};
+static void add_step(NnStepList *list, MlirOperation op, NnStepRole role, bool recomputed) {
+  *ARRAY_ADD(list->items, list->n) = (NnStep){op, role, recomputed};
 }
 
-static void flatten_block(NnStepList *list, int *capacity, MlirBlock block, bool recomputed) {
+static void flatten_block(NnStepList *list, MlirBlock block, bool recomputed) {
   NN_FOREACH_OP (op, block) {
     NnOp kind = nn_op_of(op);
     if (kind == NN_OP_NONE && nn_is(op, "scf.execute_region")) {
       bool inner = recomputed || nn_has_attr(op, ATTR_recompute);
-      flatten_block(list, capacity, mlirRegionGetFirstBlock(mlirOperationGetRegion(op, 0)), inner);
-      add_step(list, capacity, op, NN_STEP_REGION, inner);
+      flatten_block(list, mlirRegionGetFirstBlock(mlirOperationGetRegion(op, 0)), inner);
+      add_step(list, op, NN_STEP_REGION, inner);
     } else if (kind == NN_OP_NONE && (nn_is(op, "scf.yield") || nn_is(op, "func.return"))) {
       continue;
     } else if (kind == NN_OP_tap || kind == NN_OP_checkpoint) {
-      add_step(list, capacity, op, kind == NN_OP_tap ? NN_STEP_TAP : NN_STEP_MARK, recomputed);
+      add_step(list, op, kind == NN_OP_tap ? NN_STEP_TAP : NN_STEP_MARK, recomputed);
     } else {
-      add_step(list, capacity, op, nn_is_alias(op) ? NN_STEP_ALIAS : NN_STEP_RUN, recomputed);
+      add_step(list, op, nn_is_alias(op) ? NN_STEP_ALIAS : NN_STEP_RUN, recomputed);
     }
   }
 }
 
 NnStepList nn_flatten(MlirOperation func) {
   NnStepList list = {0};
-  int capacity = 0;
-  flatten_block(&list, &capacity, nn_function_body(func), false);
+  flatten_block(&list, nn_function_body(func), false);
   return list;
 }
 

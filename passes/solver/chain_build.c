@@ -10,18 +10,12 @@ typedef struct Build {
   RematBuilder *builder;
   int executed;   // forward nodes executed at least once
   int *made;      // Owned; held values, those of inner ranges last
-  int n_made, made_capacity;
+  int n_made;
   bool *wanted;   // Owned; by node, all false between uses
   int *pending;   // Owned; stack, then the nodes to execute
 } Build;
 
-static void note_made(Build *build, int v) {
-  if (build->n_made == build->made_capacity) {
-    build->made_capacity = 2 * build->made_capacity + 64;
-    build->made = reallocate_array(build->made, (size_t)build->made_capacity, sizeof(int));
-  }
-  build->made[build->n_made++] = v;
-}
+static void note_made(Build *build, int v) { *ARRAY_ADD(build->made, build->n_made) = v; }
 
 static void release(Build *build, int n_made) {
   while (build->n_made > n_made) build->builder->available[build->made[--build->n_made]] = false;
