@@ -1,5 +1,6 @@
 // The table of ops: the rows of ir/ops.def tied to their rules in ir/ops/. Autodiff, verification, costs, the dialect's
 // IRDL text and the reference page all read this one table.
+#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -94,17 +95,16 @@ const NnOpInfo *nn_op_info(NnOp op) {
 
 // Rows by a hash of their names: passes ask for the kind of an op more often than for anything else. Filled once,
 // before it is read.
-enum { SLOTS = 256 };
+enum { SLOT_BITS = 10, SLOTS = 1 << SLOT_BITS };
 static unsigned char row_at[SLOTS];   // row + 1; 0: free
 static pthread_once_t row_at_filled = PTHREAD_ONCE_INIT;
-_Static_assert(NN_OP_COUNT < SLOTS / 2, "room for the rows");
+_Static_assert(NN_OP_COUNT < UCHAR_MAX, "room for the rows");
 
-// Length and four characters tell most names apart; the comparison does the rest.
-static unsigned slot_of(const char *name, size_t length) {
+// Length and three characters, multiplied (Knuth), tell most names apart; the comparison does the rest. length > 0
+static inline unsigned slot_of(const char *name, size_t length) {
   const unsigned char *c = (const unsigned char *)name;
-  if (length == 0) return 0;
-  unsigned h = (unsigned)length + 7 * c[0] + 31 * c[length / 3] + 113 * c[length / 2] + 53 * c[length - 1];
-  return (h ^ h >> 8) % SLOTS;
+  uint32_t key = (uint32_t)length << 24 ^ (uint32_t)c[0] << 16 ^ (uint32_t)c[length / 2] << 8 ^ c[length - 1];
+  return (key * UINT32_C(0x6ec9d287)) >> (32 - SLOT_BITS);
 }
 
 static void fill_slots(void) {
@@ -116,6 +116,7 @@ static void fill_slots(void) {
 }
 
 static NnOp find(const char *name, size_t length) {
+  if (length == 0) return NN_OP_NONE;
   pthread_once(&row_at_filled, fill_slots);
   for (unsigned s = slot_of(name, length); row_at[s]; s = (s + 1) % SLOTS) {
     int i = row_at[s] - 1;
