@@ -1,4 +1,4 @@
-"""Whether programs have the kernels, tables and plans that are recorded, byte for byte.
+"""Whether programs have the kernels, tables, plans and prices that are recorded, byte for byte.
 
 outputs.py NNC SOURCE RECORD [write]
 """
@@ -44,7 +44,7 @@ def emitted(file, options, what):
 
 def outputs(case):
     file, options = case
-    kinds = ["kernels"] if "--cpu" in options else ["kernels", "tables", "plan"] if "--memory-budget" not in options else ["tables", "plan"]
+    kinds = ["kernels"] if "--cpu" in options else ["kernels", "tables", "plan", "problem"] if "--memory-budget" not in options else ["tables", "plan"]
     return {what: emitted(file, options.split(), what) for what in kinds}
 
 
