@@ -423,17 +423,27 @@ static bool evaluate(Training *t) {
   return ok || stopped;
 }
 
+// The device or the data failed, and has said why. What was saved before stays as it is.
+static void stop_failed(const Training *t, int64_t step) {
+  progress_clear();
+  fprintf(stderr, "%s: stopped in step %lld of %lld", report_name(), (long long)step, (long long)t->total);
+  if (t->saved_step > 0)
+    fprintf(stderr, "; %s holds the state after step %lld: continue with --resume", t->o.save,
+            (long long)t->saved_step);
+  fputc('\n', stderr);
+}
+
 // The last step left no NaN and no infinity, neither in its loss nor, where a file is to be written or evaluated, in
 // what it updated. Else the last good checkpoint is kept: the state goes into a file of its own.
 static bool step_is_finite(Training *t, bool check_values) {
   const char *broken = metrics_losses_finite(&t->metrics, executor_function(t->s.train)) ? NULL : "the loss";
   if (!broken && !check_values) return true;
-  if (!arena_pull_persistent(&t->s.arena)) {
+  const NncTensor *value = NULL;
+  if (!arena_pull_persistent(&t->s.arena) || (!broken && !checkpoint_not_finite(&t->s.arena, false, &value))) {
+    stop_failed(t, t->state.step);
     if (ranks.size > 1) ranks_abort(EXIT_DIAGNOSTIC);   // the others wait for this one
     return false;
   }
-  const NncTensor *value = NULL;
-  if (!broken && !checkpoint_not_finite(&t->s.arena, false, &value)) return false;   // far away: there is one rank
   if (ranks_agree(!broken && !value)) return true;
   if (!is_first_rank()) {
     checkpoint_save("", &t->s.arena, &t->state, true);   // gives its parts
@@ -453,16 +463,6 @@ static bool step_is_finite(Training *t, bool check_values) {
   return false;
 }
 
-// The device or the data failed, and has said why. What was saved before stays as it is.
-static void stop_failed(const Training *t) {
-  progress_clear();
-  fprintf(stderr, "%s: stopped in step %lld of %lld", report_name(), (long long)t->state.step + 1, (long long)t->total);
-  if (t->saved_step > 0)
-    fprintf(stderr, "; %s holds the state after step %lld: continue with --resume", t->o.save,
-            (long long)t->saved_step);
-  fputc('\n', stderr);
-}
-
 // The exit status.
 static int train_loop(Training *t) {
   const NncFunction *f = executor_function(t->s.train);
@@ -473,7 +473,7 @@ static int train_loop(Training *t) {
   while (t->state.step < end && !stop_requested(t) && !out_of_patience(t)) {
     double rate = nnc_program.n_groups ? schedule_rate(&nnc_program.groups[0], t->state.step, t->total) : -1;
     if ((t->o.find_nan && !keep_values(t)) || !run_step(t)) {
-      stop_failed(t);
+      stop_failed(t, t->state.step + 1);
       if (ranks.size > 1) ranks_abort(EXIT_DIAGNOSTIC);
       return EXIT_DIAGNOSTIC;
     }
