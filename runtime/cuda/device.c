@@ -268,9 +268,11 @@ static bool pull(const Arena *a, int64_t offset, int64_t bytes) {
          cuda_wait(m, what);
 }
 
+// What the machine must have is asked for when the device is opened.
 static bool check(const DeviceOptions *o) {
-  (void)o;
-  return true;   // what the machine must have is asked for when the device is opened
+  if (o->far)
+    report_error("--far=%s: the far arena of a program for a GPU is page-locked memory of the host, no file", o->far);
+  return !o->far;
 }
 
 static int64_t taken(const Arena *a) {

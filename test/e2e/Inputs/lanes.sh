@@ -1,11 +1,11 @@
-# lanes.sh NNC FOLDER NAME MODEL FAR [-D X=Y]...: the model on one lane and on several trains to the same bytes, on the host and in the emulator, which finds each wait that is left out.
+# lanes.sh NNC FOLDER NAME MODEL OPTIONS [-D X=Y]...: the model on one lane and, by options of nnc in one word, on several trains to the same bytes, on the host and in the emulator, which finds each wait that is left out.
 nnc=$1 folder=$2 name=$3 model=$4 far=$5
 shift 5
 cd "$folder" || exit 1
 train() { "./$1" train --data data --steps 3 --quiet --save "$2.safetensors"; }   # program, checkpoint
 same() { cmp "$1.safetensors" "$2.safetensors" || exit 1; }
 for target in host cuda-emu; do
-  "$nnc" "$model" "$@" --target=$target -o "$name-one" && "$nnc" "$model" "$@" --target=$target --test-offload="$far" -o "$name-lanes" || exit 1
+  "$nnc" "$model" "$@" --target=$target -o "$name-one" && "$nnc" "$model" "$@" --target=$target $far -o "$name-lanes" || exit 1
   train "$name-one" one && train "$name-lanes" lanes && same one lanes || exit 1
   if [ $target = cuda-emu ]; then
     for order in 1 2 3; do NNC_EMU_LANES=$order train "$name-lanes" lanes && same one lanes || exit 1; done
