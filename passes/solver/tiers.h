@@ -67,7 +67,7 @@ typedef struct TierSearch {
   TierPlan best;   // Owned
   double base_cost, best_makespan, good_makespan;
   RematSchedule lowest;   // Owned; of the smallest peak met
-  RematSchedule near;     // Owned; the best without a far tier, when there is one within the budget
+  RematSchedule given;    // Owned; the best start, or the best without a far tier, when one is within the budgets
 } TierSearch;
 
 // ---- tiers_state.c ----

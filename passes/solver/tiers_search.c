@@ -261,11 +261,22 @@ static void take_seed(TierSearch *search, Kept *kept, const int *items, int n) {
   tier_plan_free(&plan);
 }
 
-// The best of one tier; the result is never worse.
-static void note_near(TierSearch *search, const RematResult *result) {
-  if (!result->feasible) return;
-  TierPlan plan = tier_plan_create(search, result->schedule.exec, result->schedule.n);
-  search->near = remat_schedule_measure(search->problem, plan.items, plan.n);
+// A schedule that was there before the search; the result is never worse.
+static void note_given(TierSearch *search, const int *items, int n) {
+  TierPlan plan = tier_plan_create(search, items, n);
+  int *all = allocate_array((size_t)(plan.n + search->n), sizeof *all), count = 0;
+  for (int v = 0; v < search->n; v++)
+    if (plan.far_home[v]) all[count++] = remat_item(search->problem, REMAT_FAR_HOME, v);
+  for (int p = 0; p < plan.n; p++) all[count++] = plan.items[p];
+  RematSchedule schedule = remat_schedule_measure(search->problem, all, count);
+  bool fits = schedule.peak <= search->budget && schedule.far_peak <= search->problem->far->budget;
+  if (fits && (!search->given.exec || schedule.makespan < search->given.makespan)) {
+    remat_schedule_free(&search->given);
+    search->given = schedule;
+  } else {
+    remat_schedule_free(&schedule);
+  }
+  free(all);
   tier_plan_free(&plan);
 }
 
@@ -298,7 +309,7 @@ static void make_seeds(TierSearch *search, Kept *kept) {
     remat_solve(&problem, budget, &options, &result);
     search->work += (double)search->n * 1000;
     take_seed(search, kept, result.schedule.exec, result.schedule.n);
-    if (i == 0) note_near(search, &result);
+    if (i == 0) note_given(search, result.schedule.exec, result.schedule.n);
     if (i == 0 && !result.feasible) low = result.schedule.peak;
     remat_result_free(&result);
   }
@@ -449,7 +460,7 @@ static void search_free(TierSearch *search) {
   free(search->stores);
   tier_plan_free(&search->best);
   remat_schedule_free(&search->lowest);
-  remat_schedule_free(&search->near);
+  remat_schedule_free(&search->given);
 }
 
 void tier_solve(const RematProblem *problem, int64_t budget, const RematOptions *options, double enough,
@@ -461,18 +472,20 @@ void tier_solve(const RematProblem *problem, int64_t budget, const RematOptions 
   result->lower_bound = remat_lower_bound(problem, budget, options ? options->bound_seconds : 0);
   search.good_makespan = fmax(result->lower_bound * (1 + 1e-7), enough);
   if (options && options->n_starts > 0)
-    for (int i = 0; i < options->n_starts; i++)
+    for (int i = 0; i < options->n_starts; i++) {
+      note_given(&search, options->starts[i].exec, options->starts[i].n);
       take_seed(&search, &kept, options->starts[i].exec, options->starts[i].n);
+    }
   else make_seeds(&search, &kept);
   if (search.n > 0 && (!options || options->max_moves >= 0)) improve(&search, &kept);
   result->feasible = search.has_best;
   if (search.has_best) {
     result->schedule = tier_schedule(&search, &search.best);
     // Where copies cost compute time the schedule may differ a little from the plan.
-    if (search.near.exec && search.near.makespan < result->schedule.makespan) {
+    if (search.given.exec && search.given.makespan < result->schedule.makespan) {
       remat_schedule_free(&result->schedule);
-      result->schedule = search.near;
-      search.near = (RematSchedule){0};
+      result->schedule = search.given;
+      search.given = (RematSchedule){0};
     }
   } else {
     result->schedule = search.lowest;
