@@ -82,6 +82,15 @@ static Value window_share(Emitter *e, const Pool *p, Value oh, Value ow) {
   return emit_binary(e, NN_OP_div, wide, emit_splat(e, wide, 1), lanes);
 }
 
+// Element (i, j) of the point's window.
+static Value load_of_window(Emitter *e, const Pool *p, const Point *at, Value i, Value j) {
+  Value y = emit_index_with(e, "subi", emit_index(e, "addi", emit_index_with(e, "muli", at->row, p->stride[0]), i),
+                            p->padding[0]);
+  Value x = emit_index_with(e, "subi", emit_index(e, "addi", emit_index_with(e, "muli", at->column, p->stride[1]), j),
+                            p->padding[2]);
+  return emit_load_at(e, p->in[0], p->dtype, position(e, p, true, at->image, y, x, at->channel), false);
+}
+
 static void max_forward(Emitter *e, const Pool *p, const Point *at) {
   Value low[2], high[2];
   window_bounds(e, p, 0, at->row, &low[0], &high[0]);
@@ -91,11 +100,7 @@ static void max_forward(Emitter *e, const Pool *p, const Point *at) {
   Value init[2] = {emit_splat(e, p->dtype, -INFINITY), splat_i64(e, first)}, rows[2], columns[2], next[2], done[2];
   Value i = for_begin(e, low[0], high[0], 1, 2, init, types, rows);
   Value j = for_begin(e, low[1], high[1], 1, 2, rows, types, columns);
-  Value y = emit_index_with(e, "subi", emit_index(e, "addi", emit_index_with(e, "muli", at->row, p->stride[0]), i),
-                            p->padding[0]);
-  Value x = emit_index_with(e, "subi", emit_index(e, "addi", emit_index_with(e, "muli", at->column, p->stride[1]), j),
-                            p->padding[2]);
-  Value v = emit_load_at(e, p->in[0], p->dtype, position(e, p, true, at->image, y, x, at->channel), false);
+  Value v = load_of_window(e, p, at, i, j);
   Value place = splat_i64(e, emit_index(e, "addi", emit_index_with(e, "muli", i, p->kernel[1]), j));
   Value nan = emit_compare(e, "ne", v, v, p->dtype);   // wins, and nothing is above it
   Value better = emit_binary(e, NN_OP_or, NN_I1, nan, emit_compare(e, "gt", v, columns[0], p->dtype));
@@ -116,11 +121,7 @@ static void average_forward(Emitter *e, const Pool *p, const Point *at) {
   Value init = emit_splat(e, p->dtype, 0), rows, columns, sum;
   Value i = for_begin(e, low[0], high[0], 1, 1, &init, &type, &rows);
   Value j = for_begin(e, low[1], high[1], 1, 1, &rows, &type, &columns);
-  Value y = emit_index_with(e, "subi", emit_index(e, "addi", emit_index_with(e, "muli", at->row, p->stride[0]), i),
-                            p->padding[0]);
-  Value x = emit_index_with(e, "subi", emit_index(e, "addi", emit_index_with(e, "muli", at->column, p->stride[1]), j),
-                            p->padding[2]);
-  Value v = emit_load_at(e, p->in[0], p->dtype, position(e, p, true, at->image, y, x, at->channel), false);
+  Value v = load_of_window(e, p, at, i, j);
   sum = emit_binary(e, NN_OP_add, p->dtype, columns, v);
   for_end(e, 1, &sum, &type, &sum);
   for_end(e, 1, &sum, &type, &sum);
