@@ -140,6 +140,7 @@ static bool read_far(OwnedProblem *owned, const JsonValue *root, InputError *err
   return read_number(far, "out_rate", &owned->far.out_rate, error) &&
          read_number(far, "in_rate", &owned->far.in_rate, error) &&
          read_number(far, "latency", &owned->far.latency, error) && read_number(far, "drag", &owned->far.drag, error) &&
+         read_bytes(far, "workspace", &owned->far.workspace, error) &&
          read_bytes(far, "budget", &owned->far.budget, error);
 }
 
@@ -326,8 +327,9 @@ void remat_problem_write(FILE *file, const RematProblem *problem) {
   const RematTier *far = problem->far;
   if (far)
     fprintf(file,
-            "  \"far\":{\"out_rate\":%.17g,\"in_rate\":%.17g,\"latency\":%.17g,\"drag\":%.17g,\"budget\":%lld},\n",
-            far->out_rate, far->in_rate, far->latency, far->drag, (long long)far->budget);
+            "  \"far\":{\"out_rate\":%.17g,\"in_rate\":%.17g,\"latency\":%.17g,\"drag\":%.17g,\"workspace\":%lld,"
+            "\"budget\":%lld},\n",
+            far->out_rate, far->in_rate, far->latency, far->drag, (long long)far->workspace, (long long)far->budget);
   fprintf(file, "  \"nodes\":[\n");
   for (int v = 0; v < problem->n_nodes; v++) {
     write_node(file, &problem->nodes[v]);

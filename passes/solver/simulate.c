@@ -50,6 +50,7 @@ static bool check_tier(const RematTier *far, InputError *error) {
   if (!(far->out_rate > 0) || !(far->in_rate > 0)) return input_fail(error, "the far tier's rates must be above 0");
   if (!isfinite(far->latency) || far->latency < 0 || !isfinite(far->drag) || far->drag < 0)
     return input_fail(error, "the far tier's latency and drag must be finite numbers >= 0");
+  if (far->workspace < 0) return input_fail(error, "the far tier's workspace must be >= 0");
   return far->budget >= 0 || input_fail(error, "the far tier's budget must be >= 0");
 }
 
@@ -263,7 +264,7 @@ static void count_bytes(const RematProblem *problem, const int *exec, int n, Rem
     if (kind == REMAT_EXECUTE && node->role == REMAT_BACKWARD && activations > result->activations)
       result->activations = activations;
     activations -= freed_activations[p];
-    result->live[p] = values + (kind == REMAT_EXECUTE ? node->workspace : 0);
+    result->live[p] = values + (kind == REMAT_EXECUTE ? node->workspace : problem->far->workspace);
     if (result->peak_position < 0 || result->live[p] > result->peak) {
       result->peak = result->live[p];
       result->peak_position = p;

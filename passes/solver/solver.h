@@ -61,6 +61,7 @@ typedef struct RematTier {
   double out_rate, in_rate;   // bytes per unit of time; > 0
   double latency;             // time of a copy beside its bytes
   double drag;                // time that the lane that computes loses for each byte copied
+  int64_t workspace;          // near bytes occupied only at the place of a copy, as a node's workspace is
   int64_t budget;             // bytes
 } RematTier;
 
@@ -279,10 +280,10 @@ RematExact remat_exact(const RematProblem *problem, int64_t budget_bytes, int64_
 //   { "fixed_bytes": 0, "nodes": [ { "name": "conv1", "cost": 123, "bytes": 4096, "workspace": 0, "inputs": [0, 4],
 //     "role": "forward" | "backward" | "update", "recomputable": true, "class": "cheap" | "expensive",
 //     "checkpoint": false } ], "outputs": [17, 42], "anti": [[3, 40]] }
-// and with a far tier "far": { "out_rate": 25e9, "in_rate": 25e9, "latency": 1e-5, "drag": 0, "budget": 1000000 }, of
-// which the rates and the budget are required, and in nodes "movable": true, "home": true, "updated_by": 17.
-// Only "nodes" is required, and in a node only "cost" and "bytes". Defaults: 0, no inputs, forward, recomputable
-// (updates and homes: not), cheap, no checkpoint, not movable, no home. Unknown keys are ignored.
+// and with a far tier "far": { "out_rate": 25e9, "in_rate": 25e9, "latency": 1e-5, "drag": 0, "budget": 1000000 }, and
+// "workspace", of which the rates and the budget are required, and in nodes "movable": true, "home": true,
+// "updated_by": 17. Only "nodes" is required, and in a node only "cost" and "bytes". Defaults: 0, no inputs, forward,
+// recomputable (updates and homes: not), cheap, no checkpoint, not movable, no home. Unknown keys are ignored.
 RematProblem *remat_problem_read(const char *text, size_t length, InputError *error);
 void remat_problem_destroy(RematProblem *problem);
 

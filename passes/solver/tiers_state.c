@@ -204,7 +204,7 @@ static void time_store(Timeline *line, int p, int v) {
     if (search->at[p].far_last == p) line->far -= node->bytes;
   }
   double length = far->latency + (double)node->bytes / far->out_rate;
-  search->at[p].live = line->values;
+  search->at[p].live = line->values + far->workspace;
   search->at[p].start = start;
   search->at[p].end = line->out = start + length;
   line->cost.copies += length;
@@ -223,8 +223,8 @@ static void time_fetch(Timeline *line, int p, int v) {
   double start = fmax(line->in, line->compute);
   double length = far->latency + (double)node->bytes / far->in_rate;
   line->values += node->bytes;
-  search->at[p].live = line->values;
-  start = fmax(start, wait_for_stores(line, v, line->values));
+  search->at[p].live = line->values + far->workspace;
+  start = fmax(start, wait_for_stores(line, v, search->at[p].live));
   search->at[p].start = start;
   search->at[p].end = line->in = search->nodes[v].ready = start + length;
   line->cost.copies += length;
