@@ -39,6 +39,21 @@ static void write_tile(FILE *out, const char *id, const char *what, const char *
   fprintf(out, "<li id=\"%s\"><span>%s</span><strong>%s</strong><small>%s</small></li>\n", id, what, value, note);
 }
 
+// What lies in memory far away, and what passes there and back.
+static void write_far(const Page *p) {
+  char value[64], note[96], out[32], in[32];
+  int64_t far = nn_attr_i64(p->after.func, ATTR_far_arena, 0), moved[NN_LANES] = {0};
+  if (!far) return;
+  for (int i = 0; i < p->after.n; i++) {
+    const PlanStep *s = &p->after.p.steps[i];
+    if (report_is_copy(s)) moved[s->lane] += p->after.p.values[s->first_result].bytes;
+  }
+  report_bytes(far, value, sizeof value);
+  snprintf(note, sizeof note, "%s out, %s in a step", report_bytes(moved[NN_LANE_OUT], out, sizeof out),
+           report_bytes(moved[NN_LANE_IN], in, sizeof in));
+  write_tile(p->out, "far", "far away", value, note);
+}
+
 static void write_tiles(const Page *p) {
   char value[64], note[96], text[32];
   fputs("<ul class=\"tiles\">\n", p->out);
@@ -64,6 +79,7 @@ static void write_tiles(const Page *p) {
   for (int i = 0; i < p->after.n; i++) again += p->after.p.steps[i].recomputed;
   snprintf(value, sizeof value, "%d of %d", again, p->after.n);
   write_tile(p->out, "again", "steps run again", value, again ? "with the same results" : "");
+  write_far(p);
   fputs("</ul>\n", p->out);
 }
 

@@ -13,12 +13,15 @@ typedef enum ReportKind {
   REPORT_GRADIENTS,     // results of backward and update steps, accumulators
   REPORT_ACTIVATIONS,   // results of forward steps
   REPORT_RECOMPUTED,    // the same, computed again
+  REPORT_MOVED,         // what comes back from memory far away
   REPORT_WORKSPACE,     // scratch of library calls and reductions
   REPORT_KINDS,
 } ReportKind;
 extern const char *const report_kind_names[REPORT_KINDS];
 
 // ---- report_plan.c ----
+
+bool report_is_copy(const PlanStep *s);   // to memory far away, or from there
 
 // What one range of the arena holds from one step to another. A buffer that is taken over in place is a piece for each
 // holder.

@@ -8,8 +8,8 @@
 #include "report/report_internal.h"
 #include "support/alloc.h"
 
-const char *const report_kind_names[REPORT_KINDS] = {"parameters",  "optimizer",  "inputs",   "gradients",
-                                                     "activations", "recomputed", "workspace"};
+const char *const report_kind_names[REPORT_KINDS] = {"parameters",  "optimizer",  "inputs", "gradients",
+                                                     "activations", "recomputed", "moved",  "workspace"};
 
 static ReportKind kind_of_argument(const ReportPlan *plan, int arg) {
   char role[16];
@@ -18,10 +18,15 @@ static ReportKind kind_of_argument(const ReportPlan *plan, int arg) {
   return !strcmp(role, "opt") ? REPORT_OPTIMIZER : !strcmp(role, "accum") ? REPORT_GRADIENTS : REPORT_INPUTS;
 }
 
+bool report_is_copy(const PlanStep *s) {
+  return nn_op_of(s->op) == NN_OP_copy && (s->lane == NN_LANE_OUT || s->lane == NN_LANE_IN);
+}
+
 // Kernels that update a parameter may also make gradients for others; what they make for an argument is told by that.
 static ReportKind kind_of_result(const ReportPlan *plan, int step, int instance) {
   const PlanStep *s = &plan->p.steps[step];
   if (s->recomputed) return REPORT_RECOMPUTED;
+  if (report_is_copy(s)) return REPORT_MOVED;
   for (int r = 0; r < plan->p.n_results; r++)
     if (plan->l.result_instance[r] == instance && plan->p.tied[r] >= 0) return kind_of_argument(plan, plan->p.tied[r]);
   return rewrite_phase_rank(rewrite_phase(s->op)) == 0 ? REPORT_ACTIVATIONS : REPORT_GRADIENTS;
@@ -107,12 +112,16 @@ static void find_seconds(ReportPlan *plan, const NnTarget *target) {
   double *kernel = allocate_array((size_t)plan->p.n_kernels + 1, sizeof *kernel);
   for (int i = 0; i < plan->n && target && target->seconds; i++) {
     const PlanStep *s = &plan->p.steps[i];
-    if (s->role != NN_STEP_RUN) continue;
+    if (s->role != NN_STEP_RUN || report_is_copy(s)) continue;
     double *known = s->kernel >= 0 ? &kernel[s->kernel] : &plan->seconds[i];
     if (*known == 0) *known = target->seconds(target, s->op);
     plan->total_seconds += plan->seconds[i] = *known;
   }
   free(kernel);
+  // copies run beside the others: the time that remat has found
+  double none = nn_attr_f64(plan->func, ATTR_seconds_none, 0);
+  if (none > 0 && nn_has_attr(plan->func, ATTR_far_arena))
+    plan->total_seconds = none * (1 + nn_attr_f64(plan->func, ATTR_overhead, 0));
 }
 
 // Where forward ends: the place with the fewest forward steps after it and others before it. A cheap backward step may

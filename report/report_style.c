@@ -6,11 +6,11 @@ const char *const report_style[] = {   // in parts: C promises strings of 4095 c
     ":root{color-scheme:light "
     "dark;--bg:#ffffff;--card:#f6f7f9;--ink:#1b2230;--soft:#5c6676;--line:#d9dee6;--grid:#e8ebf0;--edge:#ffffff;--"
     "accent:#c2410c;--bound:#0f766e;"
-    "--k0:#7c8799;--k1:#aab3c1;--k2:#a58ad6;--k3:#2f9e8f;--k4:#4a86d8;--k5:#ea6f2d;--k6:#e3b93c}\n"
+    "--k0:#7c8799;--k1:#aab3c1;--k2:#a58ad6;--k3:#2f9e8f;--k4:#4a86d8;--k5:#ea6f2d;--k6:#c43a7e;--k7:#e3b93c}\n"
     "@media "
     "(prefers-color-scheme:dark){:root{--bg:#12161d;--card:#1a202a;--ink:#e7ebf2;--soft:#9aa5b6;--line:#343d4b;--grid:#"
     "262e3a;--edge:#12161d;--accent:#ff9a5c;--bound:#4fd1c0;"
-    "--k0:#77839a;--k1:#525d70;--k2:#9f86d9;--k3:#2f9c8c;--k4:#4d8be6;--k5:#fb8142;--k6:#e5c158}}\n"
+    "--k0:#77839a;--k1:#525d70;--k2:#9f86d9;--k3:#2f9c8c;--k4:#4d8be6;--k5:#fb8142;--k6:#e0579a;--k7:#e5c158}}\n"
     "*{box-sizing:border-box}body{margin:0;background:var(--bg);color:var(--ink);font:15px/1.5 "
     "system-ui,-apple-system,\"Segoe UI\",\"DejaVu Sans\",Arial,sans-serif}\n"
     "main{max-width:1180px;margin:0 auto;padding:28px 30px 60px}h1{font-size:26px;margin:0 0 "
@@ -33,9 +33,10 @@ const char *const report_style[] = {   // in parts: C promises strings of 4095 c
     ".budget{stroke:var(--accent);stroke-width:1.6;stroke-dasharray:7 "
     "4;fill:none}.peak{fill:var(--bg);stroke:var(--ink);stroke-width:1.6}.cross{stroke:var(--ink);fill:none}\n"
     ".k0{fill:var(--k0)}.k1{fill:var(--k1)}.k2{fill:var(--k2)}.k3{fill:var(--k3)}.k4{fill:var(--k4)}.k5{fill:var(--k5)}"
-    ".k6{fill:var(--k6)}\n"
+    ".k6{fill:var(--k6)}.k7{fill:var(--k7)}\n"
     ".b0{background:var(--k0)}.b1{background:var(--k1)}.b2{background:var(--k2)}.b3{background:var(--k3)}.b4{"
-    "background:var(--k4)}.b5{background:var(--k5)}.b6{background:var(--k6)}\n",
+    "background:var(--k4)}.b5{background:var(--k5)}.b6{background:var(--k6)}.b7{background:var(--"
+    "k7)}\n",
     ".break{stroke:var(--ink);stroke-width:1.2;fill:none}svg "
     ".band{paint-order:stroke;stroke:var(--bg);stroke-width:4px;stroke-linejoin:round;pointer-events:none}.empty{fill:"
     "var(--card);stroke:var(--line)}.map rect{stroke:var(--edge);stroke-width:.35}.map .thin,.map "
@@ -68,7 +69,8 @@ const char *const report_style[] = {   // in parts: C promises strings of 4095 c
 
 const char report_script[] =
     "(function(){var "
-    "names=['parameters','optimizer','inputs','gradients','activations','recomputed','workspace'],units=['bytes','KiB',"
+    "names=['parameters','optimizer','inputs','gradients','activations','recomputed','moved','workspace'],units=['"
+    "bytes','KiB',"
     "'MiB','GiB','TiB'],"
     "out=document.getElementById('readout');\n"
     "function size(b){var u=0;while(b>=1024&&u<4){b/=1024;u++}return (u?b.toFixed(b<10?2:b<100?1:0):b)+' '+units[u]}\n"
@@ -79,7 +81,7 @@ const char report_script[] =
     "box=g.ownerSVGElement.getBoundingClientRect(),x=(e.clientX-box.left)*1120/box.width,at=(x-left)/"
     "(right-left)*steps,i=0,j=rows.length;\n"
     "if(!j)return;while(j-i>1){var m=(i+j)>>1;if(rows[m][0]<=at)i=m;else j=m}var r=rows[i],sum=0,text='';\n"
-    "for(var k=6;k>=0;k--){sum+=r[k+2];if(r[k+2])text+=', '+names[k]+' '+size(r[k+2])}\n"
+    "for(var k=7;k>=0;k--){sum+=r[k+2];if(r[k+2])text+=', '+names[k]+' '+size(r[k+2])}\n"
     "cross.setAttribute('d','M'+x.toFixed(1)+' '+cross.dataset.top+'V'+cross.dataset.bottom);out.textContent='step "
     "'+r[1]+': '+size(sum)+' live'+text});\n"
     "g.addEventListener('mouseleave',function(){cross.setAttribute('d','');out.textContent='\\u00a0'})})})();\n";
