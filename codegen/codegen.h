@@ -45,6 +45,7 @@ const char *codegen_mpi(int i);
 typedef struct StepPrediction {
   double seconds;                 // of the step
   double computing, exchanging;   // of the steps of lane compute, and of comm
+  double moving_out, moving_in;   // of those of out and in
   double bytes_sent;              // by each rank
 } StepPrediction;
 bool codegen_knows_links(const CodegenTarget *target, int64_t ranks);   // the machine's description tells them

@@ -43,30 +43,44 @@ bool codegen_knows_links(const CodegenTarget *target, int64_t ranks) {
   return ranks == 1 || (m->node_ranks > 0 && (ranks <= m->node_ranks || m->network.bytes_per_second > 0));
 }
 
+// What a copy to memory far away or back takes, and by how much it holds up what is computed. 0: it is none.
+static double copy_seconds(const CodegenTarget *target, MlirOperation op, NnLane lane, double *drag) {
+  if (nn_op_of(op) != NN_OP_copy || (lane != NN_LANE_OUT && lane != NN_LANE_IN)) return 0;
+  NnType t = nn_value_type(mlirOperationGetResult(op, 0));
+  return nn_far_seconds(&target->machine.far, lane == NN_LANE_OUT, (double)nn_type_bytes(&t), drag);
+}
+
 StepPrediction codegen_predict(const CodegenTarget *target, MlirOperation func, int64_t ranks) {
   StepPrediction p = {0};
-  NnStepList steps = nn_flatten(func);
-  LaneStep *lanes = allocate_array((size_t)steps.n + 1, sizeof *lanes);   // by number in the plan
-  double *seconds = allocate_array((size_t)steps.n + 1, sizeof *seconds);
-  int n = 0;
-  for (int i = 0; i < steps.n; i++) {
-    const NnStep *s = &steps.items[i];
+  NnStepList list = nn_flatten(func);
+  LaneStep *steps = allocate_array((size_t)list.n + 1, sizeof *steps);
+  double *seconds = allocate_array((size_t)list.n + 1, sizeof *seconds), drag = 0;
+  int n = 0;   // by number in the plan
+  for (int i = 0; i < list.n; i++) {
+    const NnStep *s = &list.items[i];
     if (s->role != NN_STEP_RUN && s->role != NN_STEP_TAP) continue;
-    double sent;
+    NnLane lane = nn_lane_of(s->op);
+    double sent, copied = copy_seconds(target, s->op, lane, &drag);
+    seconds[n] = copied > 0 || s->role != NN_STEP_RUN ? copied : target_seconds(target, s->op);
+    seconds[n] += machine_exchange_seconds(&target->machine, s->op, ranks, &sent);
+    if (lane == NN_LANE_COMPUTE) seconds[n] += drag, drag = 0;
+    steps[n] = (LaneStep){.lane = lane, .waits = lane_clock_none};
     int64_t waits[NN_LANES];
     int n_waits = nn_attr_i64s(s->op, ATTR_waits, waits, NN_LANES);
-    lanes[n] = (LaneStep){.lane = nn_lane_of(s->op), .waits = lane_clock_none};
-    for (int k = 0; k < n_waits; k++) lanes[n].waits.at[lanes[waits[k]].lane] = (int)waits[k];
-    seconds[n] = s->role == NN_STEP_RUN ? target_seconds(target, s->op) : 0;
-    seconds[n] += machine_exchange_seconds(&target->machine, s->op, ranks, &sent);
-    if (lanes[n].lane == NN_LANE_COMPUTE) p.computing += seconds[n];
-    if (lanes[n].lane == NN_LANE_COMM) p.exchanging += seconds[n];
+    for (int k = 0; k < n_waits; k++) {
+      NnLane of = steps[waits[k]].lane;
+      if (steps[n].waits.at[of] < waits[k]) steps[n].waits.at[of] = (int)waits[k];
+    }
+    if (lane == NN_LANE_COMPUTE) p.computing += seconds[n];
+    if (lane == NN_LANE_COMM) p.exchanging += seconds[n];
+    if (lane == NN_LANE_OUT) p.moving_out += seconds[n];
+    if (lane == NN_LANE_IN) p.moving_in += seconds[n];
     p.bytes_sent += sent;
     n++;
   }
-  p.seconds = lanes_makespan(n, lanes, seconds, NULL);
-  free(lanes);
+  p.seconds = lanes_makespan(n, steps, seconds, NULL);
+  free(steps);
   free(seconds);
-  nn_steps_free(&steps);
+  nn_steps_free(&list);
   return p;
 }

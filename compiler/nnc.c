@@ -84,6 +84,8 @@ static char *pipeline_text(const Options *options) {
     if (strcmp(stages[i], "remat") == 0) {
       fprintf(out, "{policy=%s", policy);
       if (budget) fprintf(out, " budget=%s", budget);
+      if (options->far && strcmp(options->far, "none") != 0)
+        fprintf(out, " far=%s", options->far_budget ? options->far_budget : "any");
       if (options->max_overhead) fprintf(out, " max-overhead=%s", options->max_overhead);
       if (options->remat_seed) fprintf(out, " seed=%llu", (unsigned long long)options->remat_seed);
       if (options->remat_effort) fprintf(out, " effort=%s", options->remat_effort);
@@ -146,10 +148,20 @@ static bool write_text(Diagnostics *d, const char *path, const char *text, size_
 static void write_chunk(MlirStringRef text, void *out) { fwrite(text.data, 1, text.length, out); }
 
 // How the pass remat is told to search.
+// Bytes that may lie far away; 0: none.
+static int64_t far_budget(const Options *options) {
+  int64_t bytes = INT64_MAX / 4;
+  double percent;
+  if (!options->far || strcmp(options->far, "none") == 0) return 0;
+  if (options->far_budget) parse_bytes(options->far_budget, &bytes, &percent);
+  return bytes;
+}
+
 static RematGoal search_goal(const Options *options) {
   return (RematGoal){.seed = options->remat_seed,
                      .seconds = options->remat_time ? strtod(options->remat_time, NULL) : 0,
-                     .effort = options->remat_effort ? strtod(options->remat_effort, NULL) : 0};
+                     .effort = options->remat_effort ? strtod(options->remat_effort, NULL) : 0,
+                     .far_budget = far_budget(options)};
 }
 
 static bool can_be_predicted(const Options *options, Diagnostics *d, const CodegenTarget *target) {
@@ -189,7 +201,7 @@ static bool emit_text(const Options *options, Diagnostics *d, const AstFile *fil
   } else if (options->emit == EMIT_prediction) {
     prediction_print(module, code, options->ranks > 1 ? options->ranks : 1, out);
   } else if (options->emit == EMIT_problem) {
-    nn_remat_problem_print(module, target, out);
+    nn_remat_problem_print(module, target, far_budget(options), out);
   } else {
     mlirOperationPrint(mlirModuleGetOperation(module), write_chunk, out);
     fputc('\n', out);
@@ -219,6 +231,8 @@ static bool emit_code(const Options *options, const CodegenTarget *target, MlirM
                             .source_name = options->input,
                             .source_id = source_id(options->input),
                             .opt_level = options->opt_level,
+                            .far_path = options->far && strncmp(options->far, "file:", 5) == 0 ? options->far + 5
+                                                                                               : NULL,
                             .ranks = options->shard != NULL,
                             .mpi = !options->mpi                  ? codegen_mpi(0)
                                    : strcmp(options->mpi, "none") ? options->mpi
@@ -263,6 +277,7 @@ static bool write_dependencies(const Options *options, Diagnostics *d, const Ast
 typedef struct Work {
   int ops, recomputed;
   double flops;
+  int64_t moved_out, moved_in;   // bytes to memory far away, and from there
 } Work;
 
 static void count_work(MlirBlock block, bool recomputed, Work *work) {
@@ -273,6 +288,13 @@ static void count_work(MlirBlock block, bool recomputed, Work *work) {
       continue;
     }
     if (nn_is(op, "scf.yield") || nn_is(op, "func.return")) continue;
+    if (nn_op_of(op) == NN_OP_copy && nn_has_attr(op, ATTR_lane)) {
+      char lane[16];
+      NnType t = nn_value_type(mlirOperationGetResult(op, 0));
+      bool out = strcmp(nn_attr_str(op, ATTR_lane, lane, sizeof lane, ""), "out") == 0;
+      *(out ? &work->moved_out : &work->moved_in) += nn_type_bytes(&t);
+      continue;
+    }
     work->ops++;
     work->flops += nn_op_flops(op);
     work->recomputed += recomputed || nn_has_attr(op, ATTR_recompute);
@@ -287,6 +309,17 @@ static void print_of(int64_t part, int64_t whole) {
   char *unit = strchr(text, ' '), *total_unit = strchr(total, ' ');
   if (unit && total_unit && strcmp(unit, total_unit) == 0) *unit = 0;
   fprintf(stderr, "%s of %s", text, total);
+}
+
+// lenet: 720 KiB far away, 716 KiB of it parameters and optimizer state; moves 0.8 MiB out and 1.2 MiB in a step
+static void print_far(const char *name, MlirOperation top, MlirOperation train) {
+  char arena[32], persistent[32], out[32], in[32];
+  Work work = {0};
+  if (!mlirOperationIsNull(train)) count_work(nn_function_body(train), false, &work);
+  fprintf(stderr, "%s: %s far away, %s of it parameters and optimizer state; moves %s out and %s in a step\n", name,
+          print_bytes(nn_attr_i64(top, ATTR_far_arena, 0), arena, sizeof arena),
+          print_bytes(nn_attr_i64(top, ATTR_far_persistent, 0), persistent, sizeof persistent),
+          print_bytes(work.moved_out, out, sizeof out), print_bytes(work.moved_in, in, sizeof in));
 }
 
 // lenet: 2.14 MiB arena, 0.71 MiB of it parameters and optimizer state; recomputes 5 of 47 ops, 1.3% more arithmetic
@@ -315,8 +348,10 @@ static void print_summary(const Options *options, MlirModule module) {
     else fputs("recomputes nothing", stderr);
   }
   fputc('\n', stderr);
+  bool far = nn_has_attr(top, ATTR_far_arena);
+  if (far) print_far(name, top, train);
   if (mlirOperationIsNull(train) || !nn_has_attr(train, ATTR_overhead_bound)) return;
-  fprintf(stderr, "%s: recompute +%.1f %% (lower bound +%.1f %%), arena ", name,
+  fprintf(stderr, "%s: recompute%s +%.1f %% (lower bound +%.1f %%), arena ", name, far ? " and move" : "",
           100 * nn_attr_f64(train, ATTR_overhead, 0), 100 * nn_attr_f64(train, ATTR_overhead_bound, 0));
   int64_t budget = nn_attr_i64(top, ATTR_budget, 0);
   print_of(nn_attr_i64(top, ATTR_arena, 0), budget > 0 ? budget : nn_attr_i64(train, ATTR_arena_none, 0));

@@ -94,6 +94,16 @@ static const char *read_overhead(char *text, void *out) {
   return fine ? NULL : "a percentage such as 20% of at most 10000%";
 }
 
+static const char *read_far(char *text, void *out) {
+  *(const char **)out = text;
+  bool file = strncmp(text, "file:", 5) == 0 && text[5];
+  return file || strcmp(text, "host") == 0 || strcmp(text, "none") == 0 ? NULL : "host, file:PATH or none";
+}
+
+static const char *read_far_budget(char *text, void *out) {
+  return read_bucket(text, out) ? "a size such as 64GiB" : NULL;
+}
+
 static bool read_positive(char *text, void *out) {
   char *end;
   double number = strtod(text, &end);
@@ -148,6 +158,13 @@ static const Option rows[] = {
     OPTION_OF_DEFINES(Options),
     OPTION(Options, memory_budget, "memory-budget", "SIZE", READ,
            "arena the step must fit in: 512MiB, 2GB, or 60% of what it would need", .read = read_budget),
+    OPTION(Options, far, "far", "WHERE", READ,
+           "where values and parameters may wait that the budget has no room for:\n"
+           "host (with --target=cuda: the host's memory), file:PATH (on the host: a file\n"
+           "in that folder, or of that name), or none (default)",
+           .read = read_far),
+    OPTION(Options, far_budget, "far-budget", "SIZE", READ, "bytes that may lie there (default: any number)",
+           .read = read_far_budget),
     OPTION(Options, remat, "remat", "POLICY", WORD,
            "what to recompute: auto, none, manual, sqrt, speed or recursive\n"
            "(default: auto with a budget, none without)",
@@ -265,6 +282,27 @@ static int check_ranks(const Options *options) {
   return -1;
 }
 
+static int check_far(const Options *options) {
+  bool cuda = strcmp(options->target, "host") != 0, given = options->far && strcmp(options->far, "none") != 0;
+  if (options->far_budget && !given)
+    return options_misused("nnc", "--far-budget=%s goes with --far", options->far_budget);
+  if (!given) return -1;
+  if (!strcmp(options->far, "host") && !cuda)
+    return options_misused("nnc", "--far=host is the host's memory beside a GPU: it goes with --target=cuda; on the "
+                                  "host there is --far=file:PATH");
+  if (strcmp(options->far, "host") != 0 && cuda)
+    return options_misused("nnc", "--far=%s is for the host; with --target=%s there is --far=host", options->far,
+                           options->target);
+  if (options->fit) return options_misused("nnc", "nnc fit plans without --far=%s", options->far);
+  if (!options->memory_budget && !options->sweep && options->emit != EMIT_problem)
+    return options_misused("nnc", "--far=%s goes with --memory-budget: without a budget everything has room",
+                           options->far);
+  if (options->remat && strcmp(options->remat, "auto") != 0)
+    return options_misused("nnc", "--far=%s goes with --remat=auto, not %s", options->far, options->remat);
+  if (options->shard) return options_misused("nnc", "--far=%s does not go with --shard", options->far);
+  return -1;
+}
+
 static int check(Options *options) {
   bool cuda = strncmp(options->target, "cuda", strlen("cuda")) == 0;   // and cuda-emu
   if (options->gpu_arch && !cuda)
@@ -274,6 +312,7 @@ static int check(Options *options) {
     return options_misused("nnc", "--emit=asm is for the host; for --target=cuda it is --emit=ptx");
   if (options->math && !cuda) return options_misused("nnc", "--math=%s goes with --target=cuda", options->math);
   int status = check_ranks(options);
+  if (status < 0) status = check_far(options);
   if (status >= 0) return status;
   if (cuda && !options->gpu_arch) options->gpu_arch = "sm_80";
   if (options->math && !strcmp(options->math, "tf32") && !nn_gpu_arch_has_tf32(options->gpu_arch))

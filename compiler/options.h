@@ -43,6 +43,7 @@ typedef struct Options {
   const char *math;       // of f32 products on a GPU, "f32" or "tf32"; NULL: not given
   // as given, checked; NULL: not given
   const char *memory_budget, *remat, *max_overhead, *remat_time, *remat_effort;
+  const char *far, *far_budget;   // memory far away: "host", "file:PATH" or "none", and bytes of it; NULL: not given
   uint64_t remat_seed;
   const char *inside;   // what backward kernels compute again; NULL: not given
   const char *fuse;     // what becomes one kernel; NULL: not given

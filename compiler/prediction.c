@@ -38,6 +38,7 @@ static StepPrediction predict(MlirModule module, const CodegenTarget *target, in
     StepPrediction more = codegen_predict(target, accumulate, ranks);
     p.seconds += more.seconds, p.computing += more.computing;
     p.exchanging += more.exchanging, p.bytes_sent += more.bytes_sent;
+    p.moving_out += more.moving_out, p.moving_in += more.moving_in;
   }
   return p;
 }
@@ -63,8 +64,18 @@ void prediction_print(MlirModule module, const CodegenTarget *target, int64_t ra
   char text[32];
   fprintf(out, ", %s of it parameters and optimizer state\n",
           print_bytes(nn_attr_i64(top, ATTR_persistent, 0), text, sizeof text));
+  if (nn_has_attr(top, ATTR_far_arena)) {
+    print_size(out, "far away", (double)nn_attr_i64(top, ATTR_far_arena, 0));
+    fprintf(out, ", %s of it parameters and optimizer state\n",
+            print_bytes(nn_attr_i64(top, ATTR_far_persistent, 0), text, sizeof text));
+  }
   print_seconds(out, "step", p.seconds);
   print_seconds(out, "  computing", p.computing);
+  if (p.moving_out + p.moving_in > 0) {
+    print_seconds(out, "  copying out", p.moving_out);
+    print_seconds(out, "  copying in", p.moving_in);
+    print_seconds(out, "  of that exposed", p.seconds > p.computing ? p.seconds - p.computing : 0);
+  }
   if (ranks > 1) {
     print_seconds(out, "  exchanging", p.exchanging);
     print_seconds(out, "  of that exposed", p.seconds > p.computing ? p.seconds - p.computing : 0);

@@ -18,6 +18,12 @@ typedef struct NnFarRates {
   double drag_seconds_per_byte;   // by which a copied byte holds up what is computed
 } NnFarRates;
 
+// Seconds of a copy; adds to *drag those by which it holds up what is computed.
+static inline double nn_far_seconds(const NnFarRates *far, bool out, double bytes, double *drag) {
+  *drag += bytes * far->drag_seconds_per_byte;
+  return far->copy_seconds + bytes / (out ? far->out_bytes_per_second : far->in_bytes_per_second);
+}
+
 struct NnTarget {
   const char *name;
   int64_t alignment;                           // bytes, of every buffer

@@ -13,7 +13,7 @@
 
 #include "support/names.h"
 
-enum { MAX_OPTIONS = 40, FIRST_CODE = 256, DONE = 0, CANNOT_WRITE = 1, MISUSED = 2 };
+enum { MAX_OPTIONS = 64, FIRST_CODE = 256, DONE = 0, CANNOT_WRITE = 1, MISUSED = 2 };
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Help

@@ -88,7 +88,7 @@ static bool write_plan(const Planner *planner, const PlanProgram *p, const PlanL
     nn_set_attr(p->func, &NN_I64(ATTR_far_arena, planner->base.far + l->far_arena));
     nn_set_attr(p->func, &NN_I64(ATTR_far_live, planner->base.far + l->far_live));
   }
-  bool ok = plan_write_waits(p, address);
+  bool ok = plan_write_waits(p, l, &planner->base);
   free(address);
   return ok;
 }

@@ -241,6 +241,8 @@ typedef struct PlanPersistent {   // Owned
 } PlanPersistent;
 void plan_persistent_build(PlanPersistent *p, MlirModule module, int64_t alignment);
 int64_t plan_persistent_address(const PlanPersistent *p, const char *name);   // -1: not one of them
+// the same, and its bytes, 0: not one of them
+int64_t plan_persistent_find(const PlanPersistent *p, const char *name, int64_t *bytes);
 // Where the other buffers of func begin: behind all persistent ones; in @predict, which runs in a process that does
 // nothing else, behind all but the optimizer's state.
 int64_t plan_persistent_end(const PlanPersistent *p, MlirOperation func);
@@ -249,7 +251,10 @@ void plan_persistent_free(PlanPersistent *p);
 
 // plan_lanes.c: what the steps of a planned function wait for (nn.waits), from their lanes and the bytes that they
 // touch. False after reporting a lane that is none.
-bool plan_write_waits(const PlanProgram *p, const int64_t *address);   // of each value
+bool plan_write_waits(const PlanProgram *p, const PlanLayout *l, const PlanBase *base);   // of the function's order
+// Seconds from the begin of all steps of a layout that has its offsets to their end, by what they wait for. `seconds`:
+// per position.
+double plan_layout_makespan(const PlanProgram *p, const PlanLayout *l, const PlanBase *base, const double *seconds);
 
 // plan_print.c: the table behind --emit=plan, of a planned module.
 void nn_plan_print(MlirModule module, FILE *out);

@@ -423,6 +423,12 @@ static int *find_slot(const PlanPersistent *p, const char *name) {
   return &p->slots[i];
 }
 
+int64_t plan_persistent_find(const PlanPersistent *p, const char *name, int64_t *bytes) {
+  int found = p->n_slots ? *find_slot(p, name) : -1;
+  *bytes = found >= 0 ? p->bytes[found] : 0;
+  return found >= 0 ? p->address[found] : -1;
+}
+
 int64_t plan_persistent_address(const PlanPersistent *p, const char *name) {
   int found = p->n_slots ? *find_slot(p, name) : -1;
   return found >= 0 ? p->address[found] : -1;

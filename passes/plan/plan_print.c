@@ -141,6 +141,22 @@ static void print_inside(const Printer *t) {
           bytes(less, saved), kernels, bytes(nn_attr_i64(t->p.func, ATTR_checkpoint_kept, 0), kept));
 }
 
+// What is copied away and back.
+static void print_moved(const Printer *t) {
+  char out[32], in[32];
+  int n = 0;
+  int64_t moved[NN_LANES] = {0};
+  for (int i = 0; i < t->p.n_steps; i++) {
+    const PlanStep *s = &t->p.steps[i];
+    if (nn_op_of(s->op) != NN_OP_copy || (s->lane != NN_LANE_OUT && s->lane != NN_LANE_IN)) continue;
+    moved[s->lane] += t->p.values[s->first_result].bytes;
+    n++;
+  }
+  if (n)
+    fprintf(t->out, "moved: %d copies, %s out and %s in\n", n, bytes(moved[NN_LANE_OUT], out),
+            bytes(moved[NN_LANE_IN], in));
+}
+
 // What the remat pass left on the function.
 static void print_remat(const Printer *t) {
   char policy[32], none[32], now[32];
@@ -178,6 +194,7 @@ static void print_function(MlirModule module, MlirOperation func, FILE *out) {
             bytes(nn_attr_i64(func, ATTR_far_persistent, 0), persistent));
   print_inside(&t);
   print_remat(&t);
+  print_moved(&t);
   print_arguments(&t);
   fprintf(out, "%6s  %-44s %-28s %12s %11s %11s\n", "step", "op", "result", "offset", "size", "live");
   for (int i = 0; i < t.p.n_steps; i++) print_step(&t, i);

@@ -5,7 +5,10 @@
 #include <string.h>
 
 #include "passes/remat/remat.h"
+#include "support/alloc.h"
 #include "support/bytes.h"
+
+static const int64_t ANY_BUDGET = INT64_MAX / 4;   // of memory far away, in bytes
 
 typedef struct Rematter {
   MlirModule module;
@@ -17,13 +20,19 @@ typedef struct Rematter {
   int64_t persistent;           // bytes
   int64_t need, bound;          // bytes: the largest arena found, and what it cannot go below
   double overhead;              // the largest
+  RematFar kept_near;           // who is not at home far away
+  int n_functions;
+  MlirOperation *functions;   // Borrowed; all public ones
+  int n_far;
+  char **far;   // Owned; names of the arguments whose home is far, in all functions
 } Rematter;
 
-static bool may_recompute(MlirOperation func) {
-  char name[32];
-  nn_attr_str(func, "sym_name", name, sizeof name, "");
-  return !strcmp(name, "train") || !strcmp(name, "accumulate");
+static bool is_called(MlirOperation func, const char *name) {
+  char own[32];
+  return !strcmp(nn_attr_str(func, "sym_name", own, sizeof own, ""), name);
 }
+static bool is_train(MlirOperation func) { return is_called(func, "train"); }
+static bool may_recompute(MlirOperation func) { return is_train(func) || is_called(func, "accumulate"); }
 
 static int64_t function_arena(const Rematter *m, MlirOperation func) {
   PlanProgram p;
@@ -79,9 +88,139 @@ static void leave(const Rematter *m, MlirOperation func) {
   plan_program_free(&p);
 }
 
-static void rematerialize(Rematter *m, RematForms *forms) {
+// ---------------------------------------------------------------------------------------------------------------------
+// Homes far away
+
+static void note_home(Rematter *m, MlirOperation func, int arg) {
+  m->far = reallocate_array(m->far, (size_t)m->n_far + 1, sizeof *m->far);
+  m->far[m->n_far++] = plan_argument_name(func, arg);
+}
+
+static void forget_homes(Rematter *m, int n) {
+  while (m->n_far > n) free(m->far[--m->n_far]);
+}
+
+static void note_far(Rematter *m, MlirOperation func, const RematPlan *plan) {
+  for (int a = 0; plan->moves && a < plan->moves->p.n_args; a++)
+    if (plan->moves->near[a] >= 0) note_home(m, func, a);
+}
+
+// Per argument. Owned: free().
+static bool *far_homes(const Rematter *m, MlirOperation func) {
+  int n = nn_function_n_args(func);
+  bool *far = allocate_array((size_t)n + 1, sizeof *far);
+  for (int a = 0; a < n && m->n_far; a++) {
+    char *name = plan_argument_name(func, a);
+    for (int i = 0; i < m->n_far && !far[a]; i++) far[a] = strcmp(m->far[i], name) == 0;
+    free(name);
+  }
+  return far;
+}
+
+static bool is_streamed(MlirOperation func, const bool *far) {
+  for (int a = 0; a < nn_function_n_args(func); a++)
+    if (far[a]) return true;
+  return false;
+}
+
+// What lies before the buffers of a function, with the homes that are noted.
+static PlanBase base_of(const Rematter *m, MlirOperation func) {
+  PlanBase base = {plan_persistent_end(m->kept, func), 0};
+  int64_t end = base.near, alignment = m->target && m->target->alignment > 0 ? m->target->alignment : 64;
+  for (int i = 0; i < m->n_far; i++) {
+    int64_t bytes, address = plan_persistent_find(m->kept, m->far[i], &bytes);
+    base.far += far_blocks(bytes);
+    if (address < end) base.near -= (bytes + alignment - 1) / alignment * alignment;
+  }
+  return base;
+}
+
+// The largest arena of the functions beside @train, with the homes that are noted.
+static int64_t others_need(const Rematter *m) {
+  int64_t need = 0;
+  for (int f = 0; f < m->n_functions; f++) {
+    MlirOperation func = m->functions[f];
+    if (is_train(func)) continue;
+    bool *far = far_homes(m, func);
+    PlanBase base = base_of(m, func);
+    int64_t bytes = remat_stream_bytes(m->module, func, m->target, far, &base);
+    free(far);
+    if (bytes > need) need = bytes;
+  }
+  return need;
+}
+
+// All functions have the homes that @train has.
+static void stream_others(Rematter *m) {
+  for (int f = 0; f < m->n_functions && m->n_far; f++) {
+    MlirOperation func = m->functions[f];
+    bool *far = far_homes(m, func);
+    PlanBase base = base_of(m, func);
+    if (!is_train(func) && is_streamed(func, far)) remat_stream(m->module, func, m->target, far, &base);
+    for (int a = 0; a < nn_function_n_args(func); a++)
+      if (far[a]) nn_set_arg_attr(func, a, &NN_BOOL(ATTR_far, true));
+    free(far);
+  }
+}
+
+typedef struct Home {
+  int arg;
+  bool read;   // by functions beside @train, perhaps
+  int64_t bytes;
+} Home;
+static int by_gain(const void *x, const void *y) {
+  const Home *a = x, *b = y;
+  if (a->read != b->read) return a->read - b->read;
+  return a->bytes != b->bytes ? (a->bytes < b->bytes) - (a->bytes > b->bytes) : a->arg - b->arg;
+}
+
+// The arguments that are at home near, those first whose going far helps the functions beside @train most. Owned.
+static Home *near_homes(const StepProblem *q, const RematPlan *plan, int *n) {
+  Home *list = allocate_array((size_t)q->n_homes + 1, sizeof *list);
+  *n = 0;
+  for (int h = 0; h < q->n_homes; h++) {
+    char role[16];
+    int a = q->node_value[h];
+    if (plan->moves && plan->moves->near[a] >= 0) continue;
+    nn_arg_str(q->p->func, a, ATTR_role, role, sizeof role, "");
+    list[(*n)++] = (Home){a, strcmp(role, "opt") != 0, q->nodes[h].bytes};
+  }
+  qsort(list, (size_t)*n, sizeof *list, by_gain);
+  return list;
+}
+
+// Notes the homes of the plan, and as many more as the other functions need to fit the budget; the plan becomes one of
+// all those.
+static void choose_homes(Rematter *m, const StepProblem *q, RematPlan *plan) {
+  int n, low = 0;
+  Home *list = near_homes(q, plan, &n);
+  note_far(m, q->p->func, plan);
+  int noted = m->n_far, high = n;
+  bool *more = allocate_array((size_t)q->p->n_args + 1, sizeof *more);
+  while (low < high && m->goal.budget > 0) {   // the fewest with which they fit
+    int middle = low + (high - low) / 2;
+    for (int i = 0; i < middle; i++) note_home(m, q->p->func, list[i].arg);
+    if (others_need(m) > m->goal.budget) low = middle + 1;
+    else high = middle;
+    forget_homes(m, noted);
+  }
+  for (int i = 0; i < low; i++) {
+    more[list[i].arg] = true;
+    note_home(m, q->p->func, list[i].arg);
+  }
+  if (low) remat_plan_send_home(q, &m->goal, m->persistent, more, plan);
+  add_need(m, plan->arena, 0);
+  add_need(m, others_need(m), 0);
+  free(more);
+  free(list);
+}
+
+// Returns the function, which may be another than before.
+static MlirOperation rematerialize(Rematter *m, RematForms *forms) {
   RematPlan plan;
   int form = remat_forms_find(forms, &m->goal, &plan);
+  bool homes = m->goal.far_budget && is_train(forms->origin);
+  if (homes) choose_homes(m, &forms->items[form].q, &plan);
   double overhead = remat_forms_overhead(forms, form, &plan);
   bool fits = m->goal.budget == 0 || plan.arena <= m->goal.budget;
   add_need(m, plan.arena, remat_forms_bytes(forms));
@@ -90,16 +229,21 @@ static void rematerialize(Rematter *m, RematForms *forms) {
     // Without a budget: what any plan adds whose arena is no larger than the one found.
     double least = overhead > 0 ? remat_forms_bound(forms, m->goal.budget > 0 ? m->goal.budget : plan.arena) : 0;
     set_attributes(m, forms, form, &plan, overhead, least);
-    if (plan.exec) remat_rewrite(&forms->items[form].p, &plan, m->persistent);
+    if (plan.exec) {
+      PlanProgram *p = &forms->items[form].p;
+      PlanBase base = remat_base(plan.moves ? &plan.moves->p : p, m->persistent);
+      remat_rewrite(p, &plan, &base);
+    }
   }
   remat_plan_free(&plan);
-  remat_forms_end(forms, fits ? form : 0);
+  return remat_forms_end(forms, fits ? form : 0);
 }
 
 // The table of options (passes.def) has been checked against the text.
 static void read_options(Rematter *m, const NnPassRun *run) {
   const char *overhead = nn_pass_option(run, "max-overhead", NULL), *seed = nn_pass_option(run, "seed", NULL),
-             *limit = nn_pass_option(run, "time-limit", NULL), *effort = nn_pass_option(run, "effort", NULL);
+             *limit = nn_pass_option(run, "time-limit", NULL), *effort = nn_pass_option(run, "effort", NULL),
+             *far = nn_pass_option(run, "far", NULL);
   m->policy_name = nn_pass_option(run, "policy", "auto");
   m->budget_text = nn_pass_option(run, "budget", NULL);
   if (!remat_policy_parse(m->policy_name, &m->goal.policy)) remat_bug("unknown policy '%s'", m->policy_name);
@@ -110,6 +254,7 @@ static void read_options(Rematter *m, const NnPassRun *run) {
   if (seed) m->goal.seed = strtoull(seed, NULL, 10);
   if (limit) m->goal.seconds = strtod(limit, NULL);
   if (effort) m->goal.effort = strtod(effort, NULL);
+  if (far && !parse_bytes(far, &m->goal.far_budget, &percent)) m->goal.far_budget = ANY_BUDGET;
 }
 
 // The budget in bytes; a percentage is of the largest arena without recomputation. Adds what the functions need in
@@ -121,25 +266,54 @@ static void find_budget(Rematter *m, const MlirOperation *functions, const Remat
   for (int f = 0; f < n; f++) {
     int64_t arena = forms[f].n ? forms[f].items[0].q.arena_none : function_arena(m, functions[f]);
     if (arena > largest) largest = arena;
-    if (!may_recompute(functions[f])) add_need(m, arena, plan_persistent_end(m->kept, functions[f]));
+    if (!may_recompute(functions[f]) && !m->goal.far_budget)
+      add_need(m, arena, plan_persistent_end(m->kept, functions[f]));
   }
   parse_bytes(m->budget_text, &m->goal.budget, &percent);
   if (percent > 0) m->goal.budget = (int64_t)fmin(percent / 100 * (double)largest, 0x1p62);
   if (m->goal.budget < 1) m->goal.budget = 1;   // 0 means none
 }
 
+// Where a budget cannot be met: what memory far away would make of it. Writes and returns text.
+static const char *tell_far(const Rematter *m, char *text, size_t size) {
+  MlirOperation train = nn_module_function(m->module, "train");
+  *text = 0;
+  if (m->goal.far_budget || !m->target || mlirOperationIsNull(train) || m->goal.policy != REMAT_POLICY_SOLVE)
+    return text;
+  RematForms forms;
+  RematPlan plan;
+  RematGoal goal = m->goal;
+  goal.far_budget = ANY_BUDGET;
+  RematFar far;
+  remat_far_build(&far, m->module, m->target, goal.far_budget);
+  remat_forms_build(&forms, m->module, train, m->target, m->persistent, &far);
+  int form = remat_forms_find(&forms, &goal, &plan);
+  double overhead = remat_forms_overhead(&forms, form, &plan);
+  const char *option = strcmp(m->target->name, "host") == 0 ? "file:PATH" : "host";
+  char least[32];
+  if (plan.arena <= goal.budget)
+    snprintf(text, size, "; with --far=%s it can, at %+.1f %% time", option, 100 * overhead);
+  else
+    snprintf(text, size, "; with --far=%s the smallest found is %s (%lld bytes)", option,
+             print_bytes(plan.arena, least, sizeof least), (long long)plan.arena);
+  remat_plan_free(&plan);
+  remat_forms_end(&forms, -1);
+  remat_far_free(&far);
+  return text;
+}
+
 // The error belongs to the option, not to a place in the source.
 static bool report(const Rematter *m) {
   MlirLocation nowhere = mlirLocationUnknownGet(mlirModuleGetContext(m->module));
-  char want[32], have[32], least[32];
+  char want[32], have[32], least[32], far[128];
   if (m->goal.budget > 0 && m->need > m->goal.budget) {
     nn_error_at(nowhere,
                 "memory budget %s%s%s%s cannot be met: the smallest budget found is %s (%lld bytes); no plan needs "
-                "less than %s",
+                "less than %s%s",
                 m->budget_text, strchr(m->budget_text, '%') ? " (" : "",
                 strchr(m->budget_text, '%') ? print_bytes(m->goal.budget, want, sizeof want) : "",
                 strchr(m->budget_text, '%') ? ")" : "", print_bytes(m->need, have, sizeof have), (long long)m->need,
-                print_bytes(m->bound, least, sizeof least));
+                print_bytes(m->bound, least, sizeof least), tell_far(m, far, sizeof far));
     return false;
   }
   if (m->goal.max_overhead < 0 || m->overhead <= m->goal.max_overhead) return true;
@@ -165,20 +339,32 @@ bool nn_pass_remat(MlirModule module, const NnPassRun *run) {
   m.kept = &persistent;
   m.persistent = persistent.total;
   MlirOperation functions[16];
-  int n = nn_public_functions(module, functions, 16);
+  int n = m.n_functions = nn_public_functions(module, functions, 16);
+  m.functions = functions;
   RematForms forms[16] = {0};
   read_options(&m, run);
+  remat_far_build(&m.kept_near, module, run->target, m.goal.far_budget);
   bool nothing_asked = m.goal.policy == REMAT_POLICY_NONE && !m.budget_text;
   for (int f = 0; f < n; f++) {
     if (!may_recompute(functions[f])) continue;
     if (nothing_asked && !remat_has_loops(functions[f])) leave(&m, functions[f]);
-    else remat_forms_build(&forms[f], module, functions[f], run->target, m.persistent);
+    else
+      remat_forms_build(&forms[f], module, functions[f], run->target, m.persistent,
+                        m.goal.far_budget ? &m.kept_near : NULL);
   }
   find_budget(&m, functions, forms, n);
   for (int f = 0; f < n; f++)
-    if (forms[f].n) rematerialize(&m, &forms[f]);
+    if (forms[f].n && is_train(functions[f])) functions[f] = rematerialize(&m, &forms[f]);
+  for (int f = 0; f < n; f++) {
+    if (!forms[f].n || is_train(functions[f])) continue;
+    functions[f] = m.n_far ? remat_forms_end(&forms[f], 0) : rematerialize(&m, &forms[f]);
+  }
+  stream_others(&m);
   if (m.goal.budget > 0) nn_set_attr(mlirModuleGetOperation(module), &NN_I64(ATTR_budget, m.goal.budget));
   bool ok = report(&m);
+  for (int i = 0; i < m.n_far; i++) free(m.far[i]);
+  free(m.far);
+  remat_far_free(&m.kept_near);
   plan_persistent_free(&persistent);
   return ok;
 }

@@ -7,6 +7,50 @@
 #include "passes/solver/solver.h"
 #include "support/input_error.h"
 
+// ---- remat_moves.c: a function's steps with copies to memory far away and back ----
+
+// Values that the function has keep their numbers; behind them are those far away, and the near copies of arguments
+// whose home is far, which all steps read in the place of the argument. Steps keep their numbers, too; behind them are
+// the copies: `out` of a value, and `in`, which makes the value once more, as a second execution does.
+typedef struct RematMoves {
+  PlanProgram p;           // parts are Borrowed of the function's; its copies have no op
+  int n_steps, n_values;   // of the function
+  int *near;               // Owned, per argument: its near copy, -1: its home is near
+  int *fetched, *stored;   // Owned, per value: step that copies it, -1: none
+  int *far;                // Owned, per value: where it is far, -1: nowhere
+  int *from;               // Owned, per copy: its operand
+} RematMoves;
+
+// far_home: per argument; NULL: none. The function's program must outlive the moves.
+void remat_moves_build(RematMoves *m, const PlanProgram *p, const bool *far_home);
+// The step that copies: an argument with a far home, or a value that is stored; any value; the new value of an argument
+// with a far home, which is then what the function returns for `result`. Each is made when it is first asked for.
+int remat_moves_fetch(RematMoves *m, int value);
+int remat_moves_store(RematMoves *m, int value);
+int remat_moves_store_update(RematMoves *m, int result);
+void remat_moves_end(RematMoves *m);   // no more are asked for: m->p can be used
+void remat_moves_free(RematMoves *m);
+// What persists, of both tiers: `persistent_bytes`, if all were near.
+PlanBase remat_base(const PlanProgram *p, int64_t persistent_bytes);
+// Seconds of the real plan of a sequence of steps of m->p, which has been placed behind `base`.
+double remat_moves_seconds(const RematMoves *m, const PlanLayout *l, const PlanBase *base, const double *step_seconds,
+                           const NnFarRates *rates);
+
+// ---- remat_far.c: who may be at home far away ----
+
+typedef struct RematFar {
+  int64_t budget;   // bytes
+  int n_near;
+  char **near;   // Owned; names of the arguments that must stay near
+} RematFar;
+
+void remat_far_build(RematFar *far, MlirModule module, const NnTarget *target, int64_t budget);
+void remat_far_free(RematFar *far);
+bool remat_far_allows(const RematFar *far, const char *name);
+// Whether an argument of one function may be: nothing but computing touches it, and what updates it is one whole value.
+// Sets the result that is, -1: none.
+bool remat_can_be_far(const PlanProgram *p, int argument, int *result);
+
 // ---- remat_problem.c ----
 
 // A node per argument that the runtime fills, all of which execute before the first step, then the steps. What the
@@ -37,15 +81,24 @@ typedef struct StepProblem {
   double *step_seconds;   // Owned
   int *pool, *outputs;    // Owned
   RematAnti *anti;        // Owned
+  // With memory far away:
+  RematTier tier;
+  NnFarRates rates;
+  int n_homes;        // the first nodes are arguments that may be at home far away
+  int *node_value;    // Owned, per node: the one value that it is, a home's argument; -1: it is not moved
+  int *home_result;   // Owned, per node: of a home: the result that updates it, -1: none
 } StepProblem;
 
-void step_problem_build(StepProblem *q, PlanProgram *p, int64_t persistent_bytes, const NnTarget *target);
+// far: NULL: there is no such memory.
+void step_problem_build(StepProblem *q, PlanProgram *p, int64_t persistent_bytes, const NnTarget *target,
+                        const RematFar *far);
 void step_problem_free(StepProblem *q);
 // Writes the problem of @train, which must exist, in the format of remat_problem_write, for nnc-plan. The module:
 // kernels, scheduled, before remat.
-void nn_remat_problem_print(MlirModule module, const NnTarget *target, FILE *out);
-// The steps that a schedule of the problem runs. Owned: free(). Sets their number and predicted time.
-int *step_problem_expand(const StepProblem *q, const RematSchedule *s, int *n, double *seconds);
+void nn_remat_problem_print(MlirModule module, const NnTarget *target, int64_t far_budget, FILE *out);
+// The steps that a schedule of the problem runs. Owned: free(). Sets their number and predicted time, one after the
+// other. Where it copies, the steps are those of `moves`, which is made; else that stays as it is.
+int *step_problem_expand(const StepProblem *q, const RematSchedule *s, RematMoves *moves, int *n, double *seconds);
 
 // Bytes of results that the layout writes over operands at a position.
 int64_t step_problem_overlap(const StepProblem *q, const PlanLayout *l, int position);
@@ -55,7 +108,9 @@ RematRole step_role(MlirOperation op);   // from nn.phase
 // ---- remat_bound.c: what no plan can go below ----
 
 typedef struct StepBound {
-  PlanProgram *p;         // Borrowed
+  PlanProgram *p;   // Borrowed
+  RematTier tier;
+  int64_t home_bytes;     // that may be far
   RematProblem problem;   // relaxed: see remat_bound.c
   int64_t slack;          // bytes: a plan of `budget` bytes is a schedule whose peak is at most budget + slack
   double seconds_none;
@@ -66,7 +121,7 @@ typedef struct StepBound {
   bool *tied;            // Owned, per value: an update's
 } StepBound;
 
-void step_bound_build(StepBound *b, PlanProgram *p, int64_t persistent_bytes, const double *step_seconds);
+void step_bound_build(StepBound *b, PlanProgram *p, int64_t persistent_bytes, const StepProblem *q);
 void step_bound_free(StepBound *b);
 // Added time, 0.07 = 7 %, below which no plan with an arena of `budget` bytes can be; INFINITY: certain that none fits.
 // `time_limit` as in remat_lower_bound.
@@ -80,15 +135,18 @@ typedef struct RematGoal {
   int64_t budget;        // bytes of the arena, 0: none
   double max_overhead;   // 0.2 = 20 %; < 0: none
   uint64_t seed;
-  double seconds;   // for the search, 0: as many moves as take about a second
-  double effort;    // moves, as a fraction of the default; 0: 1
+  double seconds;       // for the search, 0: as many moves as take about a second
+  double effort;        // moves, as a fraction of the default; 0: 1
+  int64_t far_budget;   // bytes; 0: there is no memory far away
 } RematGoal;
 
 typedef struct RematPlan {
   int n;
   int *exec;                // Owned; steps, NULL: each once, in order
+  RematMoves *moves;        // Owned; NULL: it copies nothing. Else exec names its steps
   double seconds;           // predicted
   int64_t arena;            // bytes, of the real plan: in-place results and offsets included
+  int64_t far_arena;        // bytes
   int64_t *offset;          // Owned, per buffer of the layout of exec: from the end of the persistent part
   RematSchedule schedule;   // Owned; the schedule of the problem behind exec
 } RematPlan;
@@ -98,6 +156,10 @@ typedef struct RematPlan {
 // max_overhead; with neither, each step once.
 void remat_find(const StepProblem *q, const RematGoal *goal, int64_t persistent_bytes, RematPlan *plan);
 void remat_plan_free(RematPlan *plan);
+// Makes the plan one in which more arguments are at home far away (per argument): each is fetched before its first
+// reader, and its update is stored where it is made, so that no more is near than before.
+void remat_plan_send_home(const StepProblem *q, const RematGoal *goal, int64_t persistent_bytes, const bool *far_home,
+                          RematPlan *plan);
 
 // ---- remat_forms.c: the forms of a function's loops ----
 
@@ -113,6 +175,7 @@ typedef struct RematForms {
   MlirModule module;
   const NnTarget *target;   // Borrowed
   int64_t persistent;       // bytes
+  const RematFar *far;      // Borrowed; NULL: there is no such memory
   MlirOperation origin;     // the function; its forms are clones of it, where it has loops that are differentiated
   int n, n_loops;
   bool some;          // not all forms there are
@@ -121,7 +184,7 @@ typedef struct RematForms {
 
 bool remat_has_loops(MlirOperation func);   // that are differentiated
 void remat_forms_build(RematForms *f, MlirModule module, MlirOperation func, const NnTarget *target,
-                       int64_t persistent_bytes);
+                       int64_t persistent_bytes, const RematFar *far);
 // As remat_find, for all forms, which are made when they are first needed. Returns the form that the plan is for; the
 // plan is judged.
 int remat_forms_find(RematForms *f, const RematGoal *goal, RematPlan *plan);
@@ -157,7 +220,8 @@ MlirOperation remat_call_again(AgainKernels *kernels, const PlanProgram *p, int 
 // "internal error: remat: …" and exit status 70.
 void remat_bug(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
 // True when every step runs, updates and taps once, nothing is read before it is made, and nothing that runs again
-// reads an argument after its tied update has run. `exec` holds n steps of p.
+// reads an argument after its tied update has run; with copies, when only those touch what is far away, nothing is
+// fetched before it is stored, and updates of what is at home far away are stored. `exec` holds n steps of p.
 bool remat_check_sequence(const PlanProgram *p, const int *exec, int n, InputError *error);
 // Ends the compilation when the plan's schedule or sequence is not legal, or not what it says.
 void remat_check_plan(const StepProblem *q, const RematPlan *plan);
@@ -168,7 +232,17 @@ void remat_check_plan(const StepProblem *q, const RematPlan *plan);
 // occurrence is the op itself, the others are clones in regions), and writes down where the plan has placed their
 // results: nn.inplace, nn.offset, nn.workspace, and nn.placed on the function. p describes the function before and is
 // stale after. Checkpoint marks are erased: they have been heard.
-void remat_rewrite(PlanProgram *p, const RematPlan *plan, int64_t persistent_bytes);
+void remat_rewrite(PlanProgram *p, const RematPlan *plan, const PlanBase *base);
+
+// ---- remat_stream.c: functions that are not searched ----
+
+// Rewrites a function so that arguments whose home is far (per argument) are fetched for each step that reads them, and
+// dropped behind it, and stored where they are updated.
+void remat_stream(MlirModule module, MlirOperation func, const NnTarget *target, const bool *far_home,
+                  const PlanBase *base);
+// The bytes of its arena then; the function stays as it is.
+int64_t remat_stream_bytes(MlirModule module, MlirOperation func, const NnTarget *target, const bool *far_home,
+                           const PlanBase *base);
 
 // ---- remat_sweep.c: the curve of time over memory ----
 

@@ -12,6 +12,7 @@
 // - counts nothing for updates and running statistics, which a plan may have to keep beside the old value, and lets
 // them run any time.
 // - lets inputs of the step appear when they are first read.
+// - with memory far away: lets every value and all that persists go there, the latter without being stored again.
 // Gaps between buffers, and workspaces beside several results, only add to what a plan needs.
 #include <math.h>
 #include <stdlib.h>
@@ -32,7 +33,8 @@ static int64_t largest_overlap(StepBound *b, int i) {
     bool possible = false;
     for (int o = 0; o < s->n_inputs && !possible && !is_tied(b, s->first_result + r); o++) {
       const PlanValue *operand = &p->values[p->values[s->inputs[o]].root];
-      possible = !operand->persistent && operand->bytes == made->bytes && plan_inplace_allowed(p, i, r, o);
+      bool stays = operand->persistent && !b->problem.far;   // a copy of what is at home far away may be written over
+      possible = !stays && operand->bytes == made->bytes && plan_inplace_allowed(p, i, r, o);
     }
     if (possible) bytes += plan_align(p, made->bytes);
   }
@@ -65,6 +67,7 @@ static void add_nodes(StepBound *b, int i, double seconds, int **pool) {
                                       .inputs = inputs,
                                       .n_inputs = n_inputs,
                                       .recomputable = again,
+                                      .movable = b->problem.far != NULL,
                                       .role = step_role(s->op)};
     b->nodes[first + r].workspace = r == 0 ? total - bytes + plan_align(p, s->workspace) : 0;
     b->saved[first + r] = largest_overlap(b, i);
@@ -85,8 +88,22 @@ static void add_outputs(StepBound *b) {
   free(seen);
 }
 
-void step_bound_build(StepBound *b, PlanProgram *p, int64_t persistent_bytes, const double *step_seconds) {
-  *b = (StepBound){.p = p};
+static void add_arguments(StepBound *b) {
+  PlanProgram *p = b->p;
+  for (int a = 0; a < p->n_args; a++) {
+    bool home = p->values[a].persistent;
+    if (home && !b->problem.far) continue;
+    int64_t bytes = plan_align(p, p->values[a].bytes);
+    b->value_node[a] = b->problem.n_nodes;
+    b->nodes[b->problem.n_nodes++] = (RematNode){.bytes = bytes, .home = home, .movable = b->problem.far && !home};
+    if (home) b->home_bytes += bytes;
+  }
+}
+
+void step_bound_build(StepBound *b, PlanProgram *p, int64_t persistent_bytes, const StepProblem *q) {
+  const double *step_seconds = q->step_seconds;
+  *b = (StepBound){.p = p, .tier = q->tier};
+  if (q->problem.far) b->problem.far = &b->tier;
   size_t max_nodes = (size_t)(p->n_args + p->n_values + p->n_steps), n_inputs = 0;
   for (int i = 0; i < p->n_steps; i++) n_inputs += (size_t)p->steps[i].n_inputs;
   b->nodes = allocate_array(max_nodes, sizeof *b->nodes);
@@ -98,11 +115,7 @@ void step_bound_build(StepBound *b, PlanProgram *p, int64_t persistent_bytes, co
   for (int v = 0; v < p->n_values; v++) b->value_node[v] = -1;
   for (int r = 0; r < p->n_results; r++)
     if (p->tied[r] >= 0) b->tied[p->values[p->result[r]].root] = true;
-  for (int a = 0; a < p->n_args; a++) {
-    if (p->values[a].persistent) continue;
-    b->value_node[a] = b->problem.n_nodes;
-    b->nodes[b->problem.n_nodes++] = (RematNode){.bytes = plan_align(p, p->values[a].bytes)};
-  }
+  add_arguments(b);
   int *pool = b->pool;
   for (int i = 0; i < p->n_steps; i++) {
     add_nodes(b, i, step_seconds[i], &pool);
@@ -112,9 +125,11 @@ void step_bound_build(StepBound *b, PlanProgram *p, int64_t persistent_bytes, co
   int64_t most = 0;   // as in remat_problem.c: no workspace may be negative
   for (int n = 0; n < b->problem.n_nodes; n++)
     if (b->saved[n] - b->nodes[n].workspace > most) most = b->saved[n] - b->nodes[n].workspace;
-  for (int n = 0; n < b->problem.n_nodes; n++) b->nodes[n].workspace += most - b->saved[n];
+  for (int n = 0; n < b->problem.n_nodes; n++)
+    if (!b->nodes[n].home) b->nodes[n].workspace += most - b->saved[n];
+  b->tier.workspace = most;
   b->slack = most;
-  b->problem.fixed_bytes = persistent_bytes;
+  b->problem.fixed_bytes = persistent_bytes - b->home_bytes;
   b->problem.nodes = b->nodes;
   b->problem.outputs = b->outputs;
   InputError error;

@@ -26,10 +26,13 @@ bool remat_check_sequence(const PlanProgram *p, const int *exec, int n, InputErr
   bool *once = allocate_array((size_t)p->n_steps, sizeof *once), ok = true;
   for (int a = 0; a < p->n_args; a++) writer[a] = -1;
   for (int i = 0; i < p->n_steps; i++)
-    once[i] = p->steps[i].role != NN_STEP_RUN || step_role(p->steps[i].op) == REMAT_UPDATE;
+    once[i] = p->steps[i].role != NN_STEP_RUN || p->steps[i].lane == NN_LANE_OUT ||
+              (!mlirOperationIsNull(p->steps[i].op) && step_role(p->steps[i].op) == REMAT_UPDATE);
   for (int r = 0; r < p->n_results; r++) {
     int def = p->values[p->values[p->result[r]].root].def;
     if (p->tied[r] < 0 || def < 0) continue;
+    if (p->values[p->tied[r]].far != p->values[p->result[r]].far)
+      ok = input_fail(error, "result %d is not where argument %d is at home", r, p->tied[r]);
     once[def] |= !p->steps[def].again;
     writer[p->tied[r]] = def;
   }
@@ -46,6 +49,11 @@ bool remat_check_sequence(const PlanProgram *p, const int *exec, int n, InputErr
       if (root->def >= 0 && !runs[root->def])
         ok = input_fail(error, "position %d: step %d reads what step %d has not made yet", i, exec[i], root->def);
       bool overwritten = root->arg >= 0 && writer[root->arg] >= 0 && runs[writer[root->arg]];
+      if (root->far != (s->lane == NN_LANE_IN))
+        ok = input_fail(error, "position %d: step %d reads a value that is %s", i, exec[i],
+                        root->far ? "far away" : "not far away");
+      if (overwritten && s->lane == NN_LANE_IN)
+        ok = input_fail(error, "position %d: argument %d is fetched when its update has been stored", i, root->arg);
       if (overwritten && runs[exec[i]] > 1)
         ok = input_fail(error, "position %d: step %d runs again and reads argument %d after its update", i, exec[i],
                         root->arg);
@@ -70,5 +78,6 @@ void remat_check_plan(const StepProblem *q, const RematPlan *plan) {
     remat_bug("a schedule of %lld bytes is said to need %lld", (long long)simulation.peak,
               (long long)plan->schedule.peak);
   remat_simulation_free(&simulation);
-  if (!remat_check_sequence(q->p, plan->exec, plan->n, &error)) remat_bug("%s", error.message);
+  if (!remat_check_sequence(plan->moves ? &plan->moves->p : q->p, plan->exec, plan->n, &error))
+    remat_bug("%s", error.message);
 }

@@ -18,8 +18,8 @@ static void add_form(RematForms *f, MlirOperation func, int n_segmented) {
   form->func = func;
   form->n_segmented = n_segmented;
   plan_program_build(&form->p, f->module, func, f->target);
-  step_problem_build(&form->q, &form->p, f->persistent, f->target);
-  step_bound_build(&form->bound, &form->p, f->persistent, form->q.step_seconds);
+  step_problem_build(&form->q, &form->p, f->persistent, f->target, f->far);
+  step_bound_build(&form->bound, &form->p, f->persistent, &form->q);
 }
 
 // The form that a loop takes for a choice: the choice, or the nearest that it has.
@@ -54,12 +54,13 @@ bool remat_has_loops(MlirOperation func) {
 }
 
 void remat_forms_build(RematForms *f, MlirModule module, MlirOperation func, const NnTarget *target,
-                       int64_t persistent_bytes) {
+                       int64_t persistent_bytes, const RematFar *far) {
   ScanPair pairs[PAIRS];
   ScanForm choice[PAIRS];
   *f = (RematForms){.module = module,
                     .target = target,
                     .persistent = persistent_bytes,
+                    .far = far,
                     .origin = func,
                     .items = allocate_array(ALL, sizeof *f->items)};
   f->n_loops = scan_pairs_find(func, pairs, PAIRS);

@@ -4,6 +4,7 @@
 
 #include "passes/remat/remat.h"
 #include "support/alloc.h"
+#include "support/bytes.h"
 #include "support/input_error.h"
 
 static double seconds_of(const NnTarget *target, MlirOperation op) {
@@ -37,9 +38,9 @@ static bool steps_may_precede_arguments(const StepProblem *q) {
     for (int j = 0; j < p->steps[i].n_inputs; j++) {
       int arg = p->values[p->values[p->steps[i].inputs[j]].root].arg, node = arg < 0 ? -1 : q->arg_node[arg];
       begins &= arg >= 0;
-      if (node >= 0 && !read[node]) n_read += read[node] = true;
+      if (node >= q->n_homes && !read[node]) n_read += read[node] = true;
     }
-    any = begins && n_read < q->n_arg_nodes;
+    any = begins && n_read < q->n_arg_nodes - q->n_homes;
   }
   free(read);
   return any;
@@ -49,18 +50,52 @@ static bool steps_may_precede_arguments(const StepProblem *q) {
 // otherwise a node without bytes reads them all, and every step comes after it.
 static void add_begin_node(StepProblem *q) {
   q->begin = -1;
-  if (q->n_arg_nodes == 0 || !steps_may_precede_arguments(q)) return;
+  if (q->n_arg_nodes == q->n_homes || !steps_may_precede_arguments(q)) return;
   q->begin = q->n_arg_nodes++;
   q->first_step[q->begin] = -1;
-  q->nodes[q->begin] = (RematNode){.inputs = q->pool, .n_inputs = q->begin};
-  for (int a = 0; a < q->begin; a++) q->pool[a] = a;
+  q->nodes[q->begin] = (RematNode){.inputs = q->pool, .n_inputs = q->begin - q->n_homes};
+  for (int a = q->n_homes; a < q->begin; a++) q->pool[a - q->n_homes] = a;
 }
 
-static void add_argument_nodes(StepProblem *q) {
+// The least bytes of a copy: less is not worth one.
+static int64_t least_copied(const StepProblem *q) { return q->small_bytes > FAR_BLOCK ? q->small_bytes : FAR_BLOCK; }
+
+// Whether a persistent argument may be at home far away: what updates it, if anything does, computes the whole new
+// value in its place, in an update.
+static bool may_be_far(const StepProblem *q, const PlanLayout *l, const RematFar *far, int a, int *result) {
+  const PlanProgram *p = q->p;
+  if (!p->values[a].persistent || p->values[a].bytes < least_copied(q) || !remat_can_be_far(p, a, result)) return false;
+  char *name = plan_argument_name(p->func, a);
+  bool known = remat_far_allows(far, name);
+  free(name);
+  if (!known || *result < 0) return known;
+  int value = p->result[*result];
+  const PlanStep *s = &p->steps[p->values[value].def];
+  bool reads = false;
+  for (int j = 0; j < s->n_inputs; j++) reads |= p->values[s->inputs[j]].root == a;
+  return reads && step_role(s->op) == REMAT_UPDATE &&
+         l->instances[l->result_instance[*result]].buffer == l->instances[a].buffer;
+}
+
+static void add_homes(StepProblem *q, const PlanLayout *l, const RematFar *far) {
+  PlanProgram *p = q->p;
+  for (int a = 0; a < p->n_args && q->problem.far; a++) {
+    int result;
+    if (!may_be_far(q, l, far, a, &result)) continue;
+    int node = q->arg_node[a] = q->n_arg_nodes++;
+    q->nodes[node] = (RematNode){.bytes = plan_align(p, p->values[a].bytes), .home = true};
+    q->node_value[node] = a;
+    q->home_result[node] = result;
+  }
+  q->n_homes = q->n_arg_nodes;
+}
+
+static void add_argument_nodes(StepProblem *q, const PlanLayout *l, const RematFar *far) {
   PlanProgram *p = q->p;
   q->arg_node = allocate_array((size_t)p->n_args, sizeof *q->arg_node);
+  for (int a = 0; a < p->n_args; a++) q->arg_node[a] = -1;
+  add_homes(q, l, far);
   for (int a = 0; a < p->n_args; a++) {
-    q->arg_node[a] = -1;
     if (p->values[a].persistent) continue;
     q->arg_node[a] = q->n_arg_nodes++;
     q->nodes[q->arg_node[a]] = (RematNode){.bytes = plan_align(p, p->values[a].bytes)};
@@ -215,6 +250,14 @@ static void add_result(StepProblem *q, int n, const PlanLayout *l, int *pool) {
       node->bytes += plan_align(p, p->values[s->first_result + r].bytes);
 }
 
+// What reads the new value of a home reads that home, too: it may have to be fetched.
+static void add_updated_home(StepProblem *q, int n, int value, int *pool) {
+  for (int h = 0; h < q->n_homes; h++)
+    if (q->home_result[h] >= 0 && q->p->values[value].root == q->p->result[q->home_result[h]] &&
+        q->nodes[h].updated_by != n)
+      pool[q->nodes[n].n_inputs++] = h;
+}
+
 static void add_step_nodes(StepProblem *q, const PlanLayout *l) {
   PlanProgram *p = q->p;
   int *pool = q->pool + q->n_arg_nodes;
@@ -229,6 +272,7 @@ static void add_step_nodes(StepProblem *q, const PlanLayout *l) {
       for (int j = 0; j < p->steps[i].n_inputs; j++) {
         int from = node_of_value(q, p->steps[i].inputs[j]);
         if (from >= 0 && from != n) pool[node->n_inputs++] = from;
+        if (q->problem.far) add_updated_home(q, n, p->steps[i].inputs[j], pool);
       }
     }
     if (q->part[n] > 0) add_result(q, n, l, pool);
@@ -261,9 +305,12 @@ static void count_savings(StepProblem *q, const PlanLayout *l, int64_t persisten
     q->nodes[v].workspace -= saved;
     if (-q->nodes[v].workspace > most) most = -q->nodes[v].workspace;
   }
-  q->slack = most > persistent_bytes ? most - persistent_bytes : 0;
-  q->problem.fixed_bytes = persistent_bytes + q->slack - most;
-  for (int v = 0; v < n; v++) q->nodes[v].workspace += most;
+  int64_t fixed = persistent_bytes;
+  for (int h = 0; h < q->n_homes; h++) fixed -= q->nodes[h].bytes;
+  q->slack = most > fixed ? most - fixed : 0;
+  q->problem.fixed_bytes = fixed + q->slack - most;
+  for (int v = q->n_homes; v < n; v++) q->nodes[v].workspace += most;
+  q->tier.workspace = most;
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -377,9 +424,51 @@ static void mark_checkpoints(StepProblem *q) {
   nn_steps_free(&list);
 }
 
-void step_problem_build(StepProblem *q, PlanProgram *p, int64_t persistent_bytes, const NnTarget *target) {
+// Of homes the steps that update them; of other nodes whether they are one large value that no exchange has.
+static void mark_moved(StepProblem *q, const PlanLayout *l) {
+  PlanProgram *p = q->p;
+  bool *exchanged = allocate_array((size_t)p->n_values, sizeof *exchanged);
+  int *count = allocate_array((size_t)q->problem.n_nodes, sizeof *count);
+  for (int i = 0; i < p->n_steps; i++) {
+    const PlanStep *s = &p->steps[i];
+    for (int j = 0; j < s->n_inputs; j++) exchanged[p->values[s->inputs[j]].root] |= s->lane != NN_LANE_COMPUTE;
+    for (int r = 0; r < s->n_results; r++) exchanged[s->first_result + r] |= s->lane != NN_LANE_COMPUTE;
+  }
+  for (int r = 0; r < p->n_results; r++) exchanged[p->values[p->result[r]].root] |= p->tied[r] >= 0;
+  for (int i = 0; i < p->n_steps; i++)
+    for (int r = 0; r < p->steps[i].n_results; r++) {
+      int v = p->steps[i].first_result + r, node = q->value_node[v];
+      bool last = q->next_step[i] < 0 && !is_persistent(l, l->first_instance[i] + r);
+      if (!last) continue;
+      count[node]++;
+      q->node_value[node] = v;
+    }
+  for (int n = q->n_arg_nodes; n < q->problem.n_nodes; n++) {
+    int v = q->node_value[n];
+    bool hub = q->n_parts[n] > 1 && q->part[n] == 0 && is_shared(q, n);
+    if (count[n] != 1 || hub || exchanged[v] || p->values[v].bytes < least_copied(q)) q->node_value[n] = -1;
+    q->nodes[n].movable = q->node_value[n] >= 0;
+  }
+  free(exchanged);
+  free(count);
+}
+
+static void set_tier(StepProblem *q, const NnTarget *target, int64_t budget) {
+  static const NnFarRates usual = {1e9, 1e9, 1e-4, 0};   // no target: any disk
+  q->rates = target ? target->far : usual;
+  q->tier = (RematTier){.out_rate = q->rates.out_bytes_per_second,
+                        .in_rate = q->rates.in_bytes_per_second,
+                        .latency = q->rates.copy_seconds,
+                        .drag = q->rates.drag_seconds_per_byte,
+                        .budget = budget};
+  q->problem.far = &q->tier;
+}
+
+void step_problem_build(StepProblem *q, PlanProgram *p, int64_t persistent_bytes, const NnTarget *target,
+                        const RematFar *far) {
   enum { SMALL = 1024 };   // a step whose results are smaller than the largest value by this factor is not split
   *q = (StepProblem){.p = p};
+  if (far) set_tier(q, target, far->budget);
   for (int v = 0; v < p->n_values; v++)
     if (!p->values[v].persistent && p->values[v].bytes / SMALL > q->small_bytes)
       q->small_bytes = p->values[v].bytes / SMALL;
@@ -389,7 +478,8 @@ void step_problem_build(StepProblem *q, PlanProgram *p, int64_t persistent_bytes
   size_t n_inputs = (size_t)(p->n_args + 1 + p->n_steps),
          max_nodes = (size_t)(p->n_args + 1 + p->n_steps + p->n_values), n_steps = (size_t)p->n_steps;
   for (int i = 0; i < p->n_steps; i++)
-    n_inputs += (size_t)(p->steps[i].n_inputs + 1) * (size_t)(p->steps[i].n_results > 1 ? p->steps[i].n_results : 1);
+    n_inputs += (size_t)((q->problem.far ? 2 : 1) * p->steps[i].n_inputs + 1) *
+                (size_t)(p->steps[i].n_results > 1 ? p->steps[i].n_results : 1);
   q->nodes = allocate_array(max_nodes, sizeof *q->nodes);
   q->first_step = allocate_array(max_nodes, sizeof *q->first_step);
   q->large = allocate_array(max_nodes, sizeof *q->large);
@@ -400,14 +490,20 @@ void step_problem_build(StepProblem *q, PlanProgram *p, int64_t persistent_bytes
   q->step_node = allocate_array(n_steps, sizeof *q->step_node);
   q->next_step = allocate_array(n_steps, sizeof *q->next_step);
   q->step_seconds = allocate_array(n_steps, sizeof *q->step_seconds);
-  add_argument_nodes(q);
+  q->node_value = allocate_array(max_nodes, sizeof *q->node_value);
+  q->home_result = allocate_array(max_nodes, sizeof *q->home_result);
+  for (size_t i = 0; i < max_nodes; i++) q->node_value[i] = q->home_result[i] = -1;
+  add_argument_nodes(q, &l, far);
   q->problem.n_nodes = q->n_arg_nodes;
   link_chains(q, &l);
   find_seconds(q, target);
+  for (int h = 0; h < q->n_homes; h++)
+    if (q->home_result[h] >= 0) q->nodes[h].updated_by = q->value_node[p->result[q->home_result[h]]];
   add_step_nodes(q, &l);
   add_outputs(q, &l);
   add_anti(q);
   mark_checkpoints(q);
+  if (q->problem.far) mark_moved(q, &l);
   count_savings(q, &l, persistent_bytes);
   q->problem.nodes = q->nodes;
   plan_layout_place(p, &l, 0, PLAN_EFFORT_LONG);   // as the pass plan does
@@ -435,21 +531,52 @@ void step_problem_free(StepProblem *q) {
   free(q->pool);
   free(q->outputs);
   free(q->anti);
+  free(q->node_value);
+  free(q->home_result);
 }
 
-int *step_problem_expand(const StepProblem *q, const RematSchedule *s, int *n, double *seconds) {
+// Which homes a schedule has far away. Owned, per argument; NULL: it copies nothing.
+static bool *far_homes(const StepProblem *q, const RematSchedule *s) {
+  bool any = false, *far = allocate_array((size_t)q->p->n_args, sizeof *far);
+  for (int i = 0; i < s->n && q->problem.far; i++) {
+    RematItemKind kind = remat_item_kind(&q->problem, s->exec[i]);
+    any |= kind != REMAT_EXECUTE;
+    if (kind == REMAT_FAR_HOME) far[q->node_value[remat_item_node(&q->problem, s->exec[i])]] = true;
+  }
+  if (any) return far;
+  free(far);
+  return NULL;
+}
+
+// The copy that an item is. `updated`: whether the home's update has run.
+static int step_of_copy(const StepProblem *q, RematMoves *moves, RematItemKind kind, int node, bool updated) {
+  int value = q->node_value[node], result = node < q->n_homes ? q->home_result[node] : -1;
+  if (kind == REMAT_STORE)
+    return result < 0 ? remat_moves_store(moves, value) : remat_moves_store_update(moves, result);
+  return remat_moves_fetch(moves, updated ? q->p->result[result] : value);
+}
+
+int *step_problem_expand(const StepProblem *q, const RematSchedule *s, RematMoves *moves, int *n, double *seconds) {
   int capacity = q->p->n_steps + s->n, *exec = allocate_array((size_t)capacity, sizeof *exec);
+  bool *far = far_homes(q, s), *run = allocate_array((size_t)q->problem.n_nodes, sizeof *run);
+  if (far) remat_moves_build(moves, q->p, far);
   *n = 0;
   *seconds = 0;
   for (int i = 0; i < s->n; i++) {
-    int node = s->exec[i];
-    if (node < q->n_arg_nodes || q->part[node] > 0) continue;
-    for (int k = q->first_step[node]; k >= 0; k = q->next_step[k]) {
+    RematItemKind kind = remat_item_kind(&q->problem, s->exec[i]);
+    int node = remat_item_node(&q->problem, s->exec[i]), update = q->nodes[node].updated_by;
+    run[node] |= kind == REMAT_EXECUTE;
+    if (kind == REMAT_FAR_HOME || (kind == REMAT_EXECUTE && (node < q->n_arg_nodes || q->part[node] > 0))) continue;
+    int first = kind == REMAT_EXECUTE ? q->first_step[node] : step_of_copy(q, moves, kind, node, update && run[update]);
+    for (int k = first; k >= 0; k = kind == REMAT_EXECUTE ? q->next_step[k] : -1) {
       if (*n == capacity) exec = reallocate_array(exec, (size_t)(capacity *= 2), sizeof *exec);
       exec[(*n)++] = k;
-      *seconds += q->step_seconds[k];
+      if (kind == REMAT_EXECUTE) *seconds += q->step_seconds[k];
     }
   }
+  if (far) remat_moves_end(moves);
+  free(far);
+  free(run);
   return exec;
 }
 
@@ -477,11 +604,14 @@ static char *node_name(const StepProblem *q, int node) {
   return text;
 }
 
-void nn_remat_problem_print(MlirModule module, const NnTarget *target, FILE *out) {
+void nn_remat_problem_print(MlirModule module, const NnTarget *target, int64_t far_budget, FILE *out) {
   PlanPersistent persistent;
   RematForms forms;
+  RematFar far;
+  remat_far_build(&far, module, target, far_budget);
   plan_persistent_build(&persistent, module, target && target->alignment > 0 ? target->alignment : 64);
-  remat_forms_build(&forms, module, nn_module_function(module, "train"), target, persistent.total);
+  remat_forms_build(&forms, module, nn_module_function(module, "train"), target, persistent.total,
+                    far_budget ? &far : NULL);
   StepProblem *q = &forms.items[0].q;
   char **names = allocate_array((size_t)q->problem.n_nodes, sizeof *names);
   for (int n = 0; n < q->problem.n_nodes; n++) q->nodes[n].name = names[n] = node_name(q, n);
@@ -489,5 +619,6 @@ void nn_remat_problem_print(MlirModule module, const NnTarget *target, FILE *out
   for (int n = 0; n < q->problem.n_nodes; n++) free(names[n]);
   free(names);
   remat_forms_end(&forms, -1);
+  remat_far_free(&far);
   plan_persistent_free(&persistent);
 }

@@ -24,8 +24,15 @@ typedef struct Writer {
   bool *alias_placed;      // Owned, per value: the original alias has been placed
   AgainKernels kernels;    // Owned
   const int64_t *offset;   // Borrowed, per buffer of the layout
-  int64_t persistent;      // bytes before them
+  PlanBase base;           // before them
+  const RematMoves *moves;   // Borrowed; NULL: no copies
 } Writer;
+
+static int64_t address_of(const Writer *w, int buffer) {
+  PlanBuffer b = w->l.buffers[buffer];
+  b.offset = w->offset[buffer];
+  return plan_buffer_address(&b, &w->base);
+}
 
 static void place(Writer *w, MlirOperation op, bool is_new) {
   if (!mlirBlockIsNull(w->region)) mlirBlockAppendOwnedOperation(w->region, op);
@@ -102,14 +109,27 @@ static void write_place(const Writer *w, int position, MlirOperation op) {
       pairs[n_pairs++] = n;
       pairs[n_pairs++] = operand;
     }
-    offset[n++] = w->offset[made->buffer] + (w->l.buffers[made->buffer].persistent ? 0 : w->persistent);
+    offset[n++] = address_of(w, made->buffer);
   }
   if (n) nn_set_attr(op, &NN_I64S(ATTR_offset, offset, n));
   if (n_pairs) nn_set_attr(op, &NN_I64S(ATTR_inplace, pairs, n_pairs));
   int workspace = w->l.workspace[position];
-  if (workspace >= 0) nn_set_attr(op, &NN_I64(ATTR_workspace, w->persistent + w->offset[workspace]));
+  if (workspace >= 0) nn_set_attr(op, &NN_I64(ATTR_workspace, address_of(w, workspace)));
   free(offset);
   free(pairs);
+}
+
+static bool is_copy(const Writer *w, int step) { return w->moves && step >= w->moves->n_steps; }
+
+static void run_copy(Writer *w, int position) {
+  const PlanStep *s = &w->p->steps[w->l.exec[position]];
+  MlirValue from = read_value(w, s->inputs[0]);
+  NnBuilder b = nn_builder_before(w->end);
+  MlirOperation op = nn_build(&b, NN_OP_copy, 1, &from, 1, &NN_STR(ATTR_lane, nn_lane_name(s->lane)), NULL);
+  if (mlirOperationIsNull(op)) remat_bug("a copy of a value");
+  write_place(w, position, op);
+  w->instance[w->l.first_instance[position]] = mlirOperationGetResult(op, 0);
+  w->current[s->first_result] = w->l.first_instance[position];
 }
 
 static void run_step(Writer *w, int position) {
@@ -189,7 +209,7 @@ static void write_sequence(Writer *w) {
   bool *first_time = allocate_array((size_t)w->l.n, sizeof *first_time),
        *seen = allocate_array((size_t)w->p->n_steps, sizeof *seen);
   for (int i = 0; i < w->l.n; i++) {
-    first_time[i] = !seen[w->l.exec[i]];
+    first_time[i] = !seen[w->l.exec[i]] || is_copy(w, w->l.exec[i]);
     seen[w->l.exec[i]] = true;
   }
   int regions = 0;
@@ -197,7 +217,8 @@ static void write_sequence(Writer *w) {
     int begin = i;
     while (i < w->l.n && !first_time[i]) i++;
     if (i == begin) {
-      run_step(w, i++);
+      if (is_copy(w, w->l.exec[i])) run_copy(w, i++);
+      else run_step(w, i++);
       continue;
     }
     w->region = mlirBlockCreate(0, NULL, NULL);
@@ -225,15 +246,21 @@ static void erase_leftovers(Writer *w) {
 static void write_argument_places(const Writer *w) {
   int64_t *offset = allocate_array((size_t)w->p->n_args, sizeof *offset);
   for (int a = 0; a < w->p->n_args; a++) {
-    int buffer = w->l.instances[a].buffer;
-    offset[a] = w->offset[buffer] + (w->l.buffers[buffer].persistent ? 0 : w->persistent);
+    offset[a] = address_of(w, w->l.instances[a].buffer);
   }
   nn_set_attr(w->p->func, &NN_I64S(ATTR_placed, offset, w->p->n_args));
   free(offset);
 }
 
-void remat_rewrite(PlanProgram *p, const RematPlan *plan, int64_t persistent_bytes) {
-  Writer w = {.p = p, .end = nn_function_return(p->func), .offset = plan->offset, .persistent = persistent_bytes};
+// What the value is an alias of: of an argument whose home is far the near copy.
+static int alias_base(const Writer *w, int v) {
+  int base = ptr_map_get(&w->p->ids, nn_operand(mlirOpResultGetOwner(w->p->values[v].value), 0).ptr);
+  return w->moves && base < w->p->n_args && w->moves->near[base] >= 0 ? w->moves->near[base] : base;
+}
+
+void remat_rewrite(PlanProgram *p, const RematPlan *plan, const PlanBase *base) {
+  if (plan->moves) p = &plan->moves->p;
+  Writer w = {.p = p, .end = nn_function_return(p->func), .offset = plan->offset, .base = *base, .moves = plan->moves};
   plan_layout_build(p, plan->exec, plan->n, PLAN_INPLACE_DECIDE, &w.l);
   size_t values = (size_t)p->n_values;
   w.current = allocate_array(values, sizeof *w.current);
@@ -246,8 +273,7 @@ void remat_rewrite(PlanProgram *p, const RematPlan *plan, int64_t persistent_byt
   w.alias_placed = allocate_array(values, sizeof *w.alias_placed);
   for (int v = 0; v < p->n_values; v++) {
     w.alias_instance[v] = -1;
-    if (p->values[v].root != v)
-      w.alias_base[v] = ptr_map_get(&p->ids, nn_operand(mlirOpResultGetOwner(p->values[v].value), 0).ptr);
+    if (p->values[v].root != v) w.alias_base[v] = alias_base(&w, v);
   }
   for (int a = 0; a < p->n_args; a++) {
     w.current[a] = a;

@@ -14,7 +14,7 @@
 typedef struct Search {
   const StepProblem *q;    // Borrowed
   const RematGoal *goal;   // Borrowed
-  int64_t persistent;      // bytes
+  int64_t persistent;      // bytes, wherever they are at home
   int64_t budget;          // bytes; that of the goal, or a probe
   double max_seconds;      // of the step, 0: any
   double deadline;         // by the clock, where goal->seconds asks for it
@@ -32,6 +32,8 @@ typedef struct Search {
 void remat_plan_free(RematPlan *plan) {
   free(plan->exec);
   free(plan->offset);
+  if (plan->moves) remat_moves_free(plan->moves);
+  free(plan->moves);
   remat_schedule_free(&plan->schedule);
   *plan = (RematPlan){0};
 }
@@ -43,7 +45,10 @@ static RematSchedule copy_schedule(const RematSchedule *s) {
   return copy;
 }
 
-static bool fits(const Search *search, int64_t arena) { return arena <= search->budget; }
+static bool fits(const Search *search, const RematPlan *plan) {
+  bool far = !search->problem.far || plan->far_arena <= search->problem.far->budget;
+  return far && plan->arena <= search->budget;
+}
 
 // With a budget: the cheapest that fits, else the smallest. Without: the smallest of those that are fast enough, else
 // the fastest.
@@ -54,24 +59,34 @@ static bool is_better(const Search *search, const RematPlan *plan) {
     bool fast = plan->seconds <= search->max_seconds, best_fast = best->seconds <= search->max_seconds;
     return fast != best_fast ? fast : fast ? plan->arena < best->arena : plan->seconds < best->seconds;
   }
-  if (fits(search, plan->arena) != fits(search, best->arena)) return fits(search, plan->arena);
-  if (!fits(search, plan->arena)) return plan->arena < best->arena;
+  if (fits(search, plan) != fits(search, best)) return fits(search, plan);
+  if (!fits(search, plan)) return plan->arena < best->arena;
   return plan->seconds < best->seconds || (plan->seconds == best->seconds && plan->arena < best->arena);
 }
 
 // A search that begins from a schedule often ends with it.
 static bool was_last(const Search *search, const RematPlan *plan) {
   size_t bytes = (size_t)plan->n * sizeof *plan->exec;
-  return search->n_last > 0 && search->n_last == plan->n && memcmp(search->last, plan->exec, bytes) == 0;
+  return !plan->moves && search->n_last > 0 && search->n_last == plan->n &&
+         memcmp(search->last, plan->exec, bytes) == 0;
 }
 
 // `again`: considering it once more may find something.
 static void remember(Search *search, const RematPlan *plan, bool again) {
-  search->n_last = again ? 0 : plan->n;
-  if (again) return;
+  bool keep = !again && !plan->moves;   // numbers of copies are told by the plan alone
+  search->n_last = keep ? plan->n : 0;
+  if (!keep) return;
   search->last = reallocate_array(search->last, (size_t)plan->n + 1, sizeof *search->last);
   memcpy(search->last, plan->exec, (size_t)plan->n * sizeof *plan->exec);
   search->last_arena = plan->arena;
+}
+
+// Measures a placed plan: its arenas, and, where lanes run beside each other, its time.
+static void measure(const Search *search, const PlanLayout *l, const PlanBase *base, RematPlan *plan) {
+  plan->arena = base->near + l->arena;
+  plan->far_arena = base->far + l->far_arena;
+  if (plan->moves)
+    plan->seconds = remat_moves_seconds(plan->moves, l, base, search->q->step_seconds, &search->q->rates);
 }
 
 // Makes the real plan of a schedule and keeps it when it is the best so far. Returns the bytes it needs: at least what
@@ -80,20 +95,27 @@ static int64_t consider(Search *search, const RematSchedule *s) {
   const StepProblem *q = search->q;
   RematPlan plan = {0};
   PlanLayout l;
-  plan.exec = step_problem_expand(q, s, &plan.n, &plan.seconds);
+  RematMoves moves = {0};
+  plan.exec = step_problem_expand(q, s, &moves, &plan.n, &plan.seconds);
+  if (moves.near) {
+    plan.moves = allocate_array(1, sizeof moves);
+    *plan.moves = moves;
+  }
   if (was_last(search, &plan)) {
-    free(plan.exec);
+    remat_plan_free(&plan);
     return search->last_arena;
   }
-  plan_layout_build(q->p, plan.exec, plan.n, PLAN_INPLACE_DECIDE, &l);
-  plan.arena = search->persistent + plan_layout_peak(q->p, &l);
+  PlanProgram *p = plan.moves ? &plan.moves->p : q->p;
+  PlanBase base = remat_base(p, search->persistent);
+  plan_layout_build(p, plan.exec, plan.n, PLAN_INPLACE_DECIDE, &l);
+  plan.arena = base.near + plan_layout_peak(p, &l);
   bool may_win = is_better(search, &plan);
-  int64_t capacity = search->budget > search->persistent ? search->budget - search->persistent : 0;
+  int64_t capacity = search->budget > base.near ? search->budget - base.near : 0;
   // long only where short spoils it
   PlanEffort effort = PLAN_EFFORT_SHORT;
   for (; may_win && effort <= PLAN_EFFORT_LONG; effort++) {
-    plan_layout_place(q->p, &l, capacity, effort);
-    plan.arena = search->persistent + l.arena;
+    plan_layout_place(p, &l, capacity, effort);
+    measure(search, &l, &base, &plan);
     if (is_better(search, &plan)) break;
   }
   if (may_win) {
@@ -114,7 +136,9 @@ static int64_t consider(Search *search, const RematSchedule *s) {
   return arena;
 }
 
+// Policies know of one memory alone.
 static void consider_policy(Search *search, RematPolicy policy) {
+  if (search->problem.far) return;
   RematSchedule s = remat_policy_run(&search->problem, policy);
   consider(search, &s);
   remat_schedule_free(&s);
@@ -145,7 +169,12 @@ static int64_t solve(Search *search, int64_t target, const RematSchedule *start,
   remat_solve(&search->problem, target, &options, &result);
   *found = copy_schedule(&result.schedule);
   remat_result_free(&result);
-  return consider(search, found);
+  int64_t r = consider(search, found);
+  if (getenv("DBG"))
+    fprintf(stderr, "solve target %lld peak %lld real %lld makespan %g best %lld %g feasible %d n %d\n",
+            (long long)(target - search->q->slack), (long long)(found->peak - search->q->slack), (long long)r,
+            found->makespan, (long long)search->best.arena, search->best.seconds, result.feasible, found->n);
+  return r;
 }
 
 // Where the real plan of a schedule needs more than `limit`, because an operand lives on that was to be written over,
@@ -154,14 +183,20 @@ static bool distrust(Search *search, const RematSchedule *s, int64_t limit) {
   const StepProblem *q = search->q;
   int n, count = 0, position = 0;
   double seconds;
-  int *exec = step_problem_expand(q, s, &n, &seconds);
+  RematMoves moves = {0};
+  int *exec = step_problem_expand(q, s, &moves, &n, &seconds);
+  bool copies = moves.near != NULL;
+  PlanProgram *p = copies ? &moves.p : q->p;
+  PlanBase base = remat_base(p, search->persistent);
   PlanLayout l;
-  plan_layout_build(q->p, exec, n, PLAN_INPLACE_DECIDE, &l);
-  int64_t *live = plan_layout_live(q->p, &l);
+  plan_layout_build(p, exec, n, PLAN_INPLACE_DECIDE, &l);
+  int64_t *live = plan_layout_live(p, &l);
   for (int i = 0; i < s->n; i++) {
-    int node = s->exec[i];
-    if (node < q->n_arg_nodes || q->part[node] > 0) continue;
-    if (!search->distrusted[node] && search->persistent + live[position] > limit &&
+    RematItemKind kind = remat_item_kind(&q->problem, s->exec[i]);
+    int node = remat_item_node(&q->problem, s->exec[i]);
+    position += kind == REMAT_STORE || kind == REMAT_FETCH;
+    if (kind != REMAT_EXECUTE || node < q->n_arg_nodes || q->part[node] > 0) continue;
+    if (!search->distrusted[node] && base.near + live[position] > limit &&
         step_problem_overlap(q, &l, position) < q->saved[node]) {
       search->distrusted[node] = true;
       search->nodes[node].workspace += q->saved[node];
@@ -172,6 +207,7 @@ static bool distrust(Search *search, const RematSchedule *s, int64_t limit) {
   free(live);
   free(exec);
   plan_layout_free(&l);
+  if (copies) remat_moves_free(&moves);
   search->n_distrusted += count;
   return count > 0;
 }
@@ -207,7 +243,7 @@ static void repair(Search *search, const RematSchedule *first, int64_t excess, b
 // What the best leaves free is given back.
 static void use_what_is_left(Search *search) {
   enum { ROUNDS = 2 };
-  for (int i = 0; i < ROUNDS && fits(search, search->best.arena); i++) {
+  for (int i = 0; i < ROUNDS && fits(search, &search->best); i++) {
     int64_t unused = search->budget - search->best.arena;
     if (unused < search->budget / 256 || search->best.seconds <= search->q->seconds_none) break;
     RematSchedule start = copy_schedule(&search->best.schedule), next;
@@ -215,6 +251,11 @@ static void use_what_is_left(Search *search) {
     remat_schedule_free(&start);
     remat_schedule_free(&next);
   }
+}
+
+static bool may_fit(const Search *search, int64_t budget) {
+  const StepProblem *q = search->q;
+  return q->problem.far || budget + q->slack >= remat_min_budget_bound(&q->problem);
 }
 
 // The least time within the budget, from `start`, which may be NULL, with `part` of the usual moves. Without a start
@@ -243,6 +284,7 @@ static void shrink(Search *search) {
     RematResult result;
     remat_minimize_peak(&search->problem, search->max_seconds > 0 ? search->max_seconds : INFINITY, &options, &result);
     int64_t said = result.schedule.peak - search->q->slack, arena = consider(search, &result.schedule);
+    if (getenv("DBG")) fprintf(stderr, "shrink said %lld arena %lld\n", (long long)said, (long long)arena);
     bool again = arena > said && distrust(search, &result.schedule, said);
     remat_result_free(&result);
     if (!again) break;
@@ -274,6 +316,7 @@ static RematPlan end(Search *search) {
   InputError error;
   if (search->best.exec && remat_simulate(&search->q->problem, s->exec, s->n, &simulation, &error)) {
     s->peak = simulation.peak;
+    s->cost = simulation.cost;
     remat_simulation_free(&simulation);
   }
   return search->best;
@@ -298,8 +341,7 @@ static RematPlan find_least(const Search *search, const RematGoal *goal) {
   // a search for a budget from there goes below what the search for the smallest peak found
   for (int i = 0; i < rounds(search, ATTEMPTS); i++) {
     Search below = begin(search->q, goal, search->persistent, best.arena - best.arena / part);
-    if (below.budget + search->q->slack >= remat_min_budget_bound(&search->q->problem))
-      solve_under_budget(&below, &best.schedule, moves);
+    if (may_fit(&below, below.budget)) solve_under_budget(&below, &best.schedule, moves);
     RematPlan plan = end(&below);
     bool better = plan.exec && plan.arena < best.arena;
     if (better) {
@@ -346,11 +388,57 @@ void remat_find(const StepProblem *q, const RematGoal *goal, int64_t persistent_
     shrink(&search);
   } else if (solved) {
     consider_policies(&search);
-    if (goal->budget + q->slack >= remat_min_budget_bound(&q->problem)) solve_under_budget(&search, NULL, 1);
-    if (!fits(&search, search.best.arena)) {
+    if (may_fit(&search, goal->budget)) solve_under_budget(&search, NULL, 1);
+    if (!fits(&search, &search.best)) {
       find_smallest(&search);
       use_what_is_left(&search);
     }
   }
+  *plan = end(&search);
+}
+
+static bool reads(const RematProblem *problem, int node, int input) {
+  for (int i = 0; i < problem->nodes[node].n_inputs; i++)
+    if (problem->nodes[node].inputs[i] == input) return true;
+  return false;
+}
+
+// A schedule in which the nodes with more[h] are far homes, too.
+static RematSchedule send_home(const RematProblem *problem, const RematSchedule *s, const bool *more) {
+  RematSchedule out = {.exec = allocate_array((size_t)(s->n + 3 * problem->n_nodes), sizeof *out.exec)};
+  bool *fetched = allocate_array((size_t)problem->n_nodes, sizeof *fetched);
+  for (int h = 0; h < problem->n_nodes; h++)
+    if (more[h]) out.exec[out.n++] = remat_item(problem, REMAT_FAR_HOME, h);
+  for (int i = 0; i < s->n; i++) {
+    bool runs = remat_item_kind(problem, s->exec[i]) == REMAT_EXECUTE;
+    int node = s->exec[i];
+    for (int h = 0; h < problem->n_nodes && runs; h++) {
+      if (!more[h] || fetched[h] || !reads(problem, node, h)) continue;
+      fetched[h] = true;
+      out.exec[out.n++] = remat_item(problem, REMAT_FETCH, h);
+    }
+    out.exec[out.n++] = node;
+    for (int h = 0; h < problem->n_nodes && runs; h++)
+      if (more[h] && problem->nodes[h].updated_by == node) out.exec[out.n++] = remat_item(problem, REMAT_STORE, h);
+  }
+  free(fetched);
+  return out;
+}
+
+void remat_plan_send_home(const StepProblem *q, const RematGoal *goal, int64_t persistent_bytes, const bool *far_home,
+                          RematPlan *plan) {
+  Search search = begin(q, goal, persistent_bytes, goal->budget);
+  RematSchedule now = plan->exec ? copy_schedule(&plan->schedule) : remat_baseline(&q->problem);
+  bool *more = allocate_array((size_t)q->problem.n_nodes, sizeof *more);
+  for (int h = 0; h < q->n_homes; h++) more[h] = far_home[q->node_value[h]];
+  for (int i = 0; i < now.n; i++)
+    if (remat_item_kind(&q->problem, now.exec[i]) == REMAT_FAR_HOME)
+      more[remat_item_node(&q->problem, now.exec[i])] = false;
+  RematSchedule schedule = send_home(&q->problem, &now, more);
+  consider(&search, &schedule);
+  remat_schedule_free(&now);
+  remat_schedule_free(&schedule);
+  free(more);
+  remat_plan_free(plan);
   *plan = end(&search);
 }

@@ -34,8 +34,10 @@ bool nn_remat_sweep(MlirModule module, const NnTarget *target, const RematGoal *
   if (mlirOperationIsNull(train)) return false;
   PlanPersistent persistent;
   RematForms forms;
+  RematFar far;
+  remat_far_build(&far, module, target, search->far_budget);
   plan_persistent_build(&persistent, module, target && target->alignment > 0 ? target->alignment : 64);
-  remat_forms_build(&forms, module, train, target, persistent.total);
+  remat_forms_build(&forms, module, train, target, persistent.total, search->far_budget ? &far : NULL);
   out->arena_none = forms.items[0].q.arena_none;
   out->seconds_none = forms.items[0].q.seconds_none;
   RematGoal goal = *search;
@@ -54,6 +56,7 @@ bool nn_remat_sweep(MlirModule module, const NnTarget *target, const RematGoal *
     plan_budget(out, &forms, &goal);
   }
   remat_forms_end(&forms, -1);
+  remat_far_free(&far);
   plan_persistent_free(&persistent);
   return true;
 }

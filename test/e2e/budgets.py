@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Compiles one program for every budget from 100 % down to the smallest that can be met, trains each, and compares.
 
-usage: budgets.py NNC PROGRAM.nn WORKDIR STEPS [--by PERCENT] [--time] [--nnc OPTION]... [--data DIR]
+usage: budgets.py NNC PROGRAM.nn WORKDIR STEPS [--by PERCENT] [--time] [--nnc OPTION]... [--data DIR] [--far FOLDER]
 Per budget: the arena must be within it, the bytes used must be those planned, and the saved parameters must be those of the run without
 recomputation, bit by bit. When a budget cannot be met, the one that the error names must be. With --time, the measured time of a
-step is shown beside the predicted.
+step is shown beside the predicted. With --far, a budget may be met by moving values to a file.
 """
 import argparse
 import os
@@ -37,11 +37,12 @@ class Row:
         exe, saved = os.path.join(options.work, 'model'), os.path.join(options.work, 'saved.safetensors')
         data = ['--data', options.data] if options.data else []
         command = [options.nnc, options.program, '-o', exe] + options.option
-        status, text = run(command + ([f'--memory-budget={budget}'] if budget else []), may_fail=budget is not None)
+        far = [f'--far=file:{options.far}'] if options.far and budget else []
+        status, text = run(command + far + ([f'--memory-budget={budget}'] if budget else []), may_fail=budget is not None)
         self.smallest = int(number(r'smallest budget found is .*\((\d+) bytes\)', text)) if status else None
         if status:
             return
-        self.overhead, self.bound = number(r'recompute \+([\d.]+) %', text, 0), number(r'lower bound \+([\d.]+) %', text, 0)
+        self.overhead, self.bound = number(r'recompute(?: and move)? \+([\d.]+) %', text, 0), number(r'lower bound \+([\d.]+) %', text, 0)
         bench = run([exe, 'bench', '--check', '--steps', '7' if options.time else '1'])[1]
         self.used = int(number(r'^arena used\s+(\d+) bytes', bench))
         self.planned = int(number(r'^arena planned\s+(\d+) bytes', bench))
@@ -63,6 +64,7 @@ def main():
     parser.add_argument('--time', action='store_true')
     parser.add_argument('--nnc', action='append', default=[], dest='option')
     parser.add_argument('--data')
+    parser.add_argument('--far', help='with memory far away, in a file of this folder')
     options = parser.parse_args()
     os.makedirs(options.work, exist_ok=True)
     base = Row(options, None)

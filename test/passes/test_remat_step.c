@@ -29,7 +29,7 @@ static MlirContext ctx;
 static Step step_of(const char *text) {
   Step s = {.module = mlirModuleCreateParse(ctx, mlirStringRefCreateFromCString(text))};
   plan_program_build(&s.p, s.module, nn_module_function(s.module, "train"), NULL);
-  step_problem_build(&s.q, &s.p, 0, NULL);
+  step_problem_build(&s.q, &s.p, 0, NULL, NULL);
   return s;
 }
 
@@ -108,7 +108,7 @@ static void test_bound(void) {
                    "  %k = \"nn.matmul\"(%h, %x) " MATMUL "  %o = call @relu(%k) " FORWARD "  return %o : " M
                    "\n}\n" RELU);
   StepBound b;
-  step_bound_build(&b, &s.p, 0, s.q.step_seconds);
+  step_bound_build(&b, &s.p, 0, &s.q);
   CHECK(s.q.arena_none == 3 * BYTES, "an arena of %lld bytes", (long long)s.q.arena_none);
   CHECK(b.slack > 0, "nothing in place");
   CHECK(step_bound_overhead(&b, s.q.arena_none, 1) == 0, "a bound of %g on a plan without recomputation",
@@ -132,7 +132,7 @@ static void rewrite(Step *s, int *exec, int n) {
   InputError error;
   CHECK(remat_check_sequence(&s->p, exec, n, &error), "not a sequence of the step");
   RematPlan plan = {.n = n, .exec = exec, .offset = offset};
-  remat_rewrite(&s->p, &plan, 0);
+  remat_rewrite(&s->p, &plan, &(PlanBase){0});
   free(offset);
   plan_layout_free(&l);
   CHECK(nn_verify_module(s->module), "the function is no longer well formed");

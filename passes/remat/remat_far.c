@@ -1,0 +1,52 @@
+// Which persistent arguments may be at home far away: those of which all functions of the module can do with a copy.
+#include <stdlib.h>
+#include <string.h>
+
+#include "passes/remat/remat.h"
+#include "support/alloc.h"
+
+bool remat_can_be_far(const PlanProgram *p, int argument, int *result) {
+  *result = -1;
+  for (int i = 0; i < p->n_steps; i++)
+    for (int j = 0; j < p->steps[i].n_inputs && p->steps[i].lane != NN_LANE_COMPUTE; j++)
+      if (p->values[p->steps[i].inputs[j]].root == argument) return false;
+  for (int r = 0; r < p->n_results; r++) {
+    int value = p->result[r], root = p->values[value].root;
+    if (root == argument && (value != argument || p->tied[r] != argument)) return false;
+    if (p->tied[r] != argument || root == argument) continue;
+    if (*result >= 0 || value != root || p->values[root].def < 0 || p->values[root].bytes != p->values[argument].bytes)
+      return false;
+    for (int other = 0; other < p->n_results; other++)
+      if (other != r && p->values[p->result[other]].root == root) return false;
+    *result = r;
+  }
+  return true;
+}
+
+void remat_far_build(RematFar *far, MlirModule module, const NnTarget *target, int64_t budget) {
+  MlirOperation functions[16];
+  int n = budget > 0 ? nn_public_functions(module, functions, 16) : 0, unused;
+  *far = (RematFar){.budget = budget};
+  for (int f = 0; f < n; f++) {
+    PlanProgram p;
+    plan_program_build(&p, module, functions[f], target);
+    for (int a = 0; a < p.n_args; a++) {
+      if (!p.values[a].persistent || remat_can_be_far(&p, a, &unused)) continue;
+      far->near = reallocate_array(far->near, (size_t)far->n_near + 1, sizeof *far->near);
+      far->near[far->n_near++] = plan_argument_name(functions[f], a);
+    }
+    plan_program_free(&p);
+  }
+}
+
+void remat_far_free(RematFar *far) {
+  for (int i = 0; i < far->n_near; i++) free(far->near[i]);
+  free(far->near);
+  *far = (RematFar){0};
+}
+
+bool remat_far_allows(const RematFar *far, const char *name) {
+  for (int i = 0; i < far->n_near; i++)
+    if (strcmp(far->near[i], name) == 0) return false;
+  return true;
+}
