@@ -292,13 +292,16 @@ static void tap_gradient(NnBuilder *b, const TrainedParam *p, MlirValue gradient
   free(name);
 }
 
-static MlirValue sum_of_squares(NnBuilder *b, const MlirValue *gradients, int n) {
+// Where ranks keep parts a whole gradient is dropped once its squares are summed: that is a kernel of its own, which
+// waits for no other gradient's sum. So it is in all programs that give the same bits (`alone`).
+static MlirValue sum_of_squares(bool alone, NnBuilder *b, const MlirValue *gradients, int n) {
   static const int64_t all_axes[NN_MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7};
   MlirValue sum = nn_null_value();
   for (int i = 0; i < n; i++) {
     if (nn_value_is_null(gradients[i])) continue;
     MlirValue square = nn_reduce(b, NN_OP_reduce_sum, mul(b, gradients[i], gradients[i]),
                                  nn_value_type(gradients[i]).rank, all_axes);
+    if (alone) square = nn_unary(b, NN_OP_optimization_barrier, square);
     if (nn_value_is_null(sum)) sum = square;
     else sum = add(b, sum, nn_cast(b, square, nn_value_type(sum).dtype));
   }
@@ -358,7 +361,7 @@ static MlirValue step_gradient(const Optimizer *o, NnBuilder *b, const TrainedPa
 
 // What all gradients together decide: the factor that clips them, and whether any overflowed.
 static MlirValue judge_gradients(Step *step, NnBuilder *b, const MlirValue *gradient, int n, MlirValue scale) {
-  MlirValue squares = sum_of_squares(b, gradient, n), factor = nn_null_value();
+  MlirValue squares = sum_of_squares(optimizer_has_share(step->o), b, gradient, n), factor = nn_null_value();
   if (!nn_value_is_null(scale)) step->finite = nn_compare(b, "lt", squares, nn_constant_like(b, squares, INFINITY));
   if (step->o->clip_norm > 0) factor = clip_factor(b, step->o->clip_norm, squares);
   return factor;

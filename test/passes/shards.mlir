@@ -27,6 +27,12 @@
 // PARAM: %[[NARROW:.*]] = "nn.all_gather_1"(%arg0) {{.*}} : (tensor<32xf32>) -> tensor<5x8xbf16>
 // PARAM-NEXT: return %[[NARROW]]
 
+// A gradient that is clipped is summed over ranks as a whole; its squares are summed alone, so that it is dropped before the others are there.
+// RUN: sed 's/WHAT/optimizer/; s/module attributes {/module attributes {nn.clip_norm = 1.0 : f64, /' %s > %t.c.mlir && %nnc_opt %t.c.mlir --passes=autodiff,distribute,simplify | FileCheck %s --check-prefix=CLIP
+// CLIP: "nn.all_reduce_1"
+// CLIP: %[[SQUARES:.*]] = "nn.reduce_sum"(%{{.*}}) {axes = array<i64: 0, 1>, nn.phase = "backward"} : (tensor<5x8xf32>) -> tensor<f32>
+// CLIP-NEXT: "nn.optimization_barrier"(%[[SQUARES]])
+
 // Sums of micro-batches are parts; the whole is gathered for the norm alone.
 // ADDS-LABEL: func.func @train
 // ADDS: %[[PART:.*]] = "nn.reduce_scatter"(%{{.*}}, %{{.*}}) {adds = true
