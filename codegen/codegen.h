@@ -41,15 +41,15 @@ int codegen_target_match_costs(const CodegenTarget *target, CostTable *table, Ml
 
 // The MPIs that executables can be linked with, "openmpi"; the first is the one that CMake prefers. NULL: no such one.
 const char *codegen_mpi(int i);
-// A step of several ranks as it is predicted: lanes run beside each other, but for their waits.
-typedef struct StepPrediction {
+// What the lanes of a step of several ranks are predicted to take: they run beside each other, but for their waits.
+typedef struct StepTimes {
   double seconds;                 // of the step
   double computing, exchanging;   // of the steps of lane compute, and of comm
   double moving_out, moving_in;   // of those of out and in
   double bytes_sent;              // by each rank
-} StepPrediction;
+} StepTimes;
 bool codegen_knows_links(const CodegenTarget *target, int64_t ranks);   // the machine's description tells them
-StepPrediction codegen_predict(const CodegenTarget *target, MlirOperation func, int64_t ranks);
+StepTimes codegen_step_times(const CodegenTarget *target, MlirOperation func, int64_t ranks);
 
 bool nn_gpu_arch_has_tf32(const char *name);
 bool nn_gpu_arch_known(const char *name);   // a name that --gpu-arch takes

@@ -31,11 +31,11 @@ static int64_t micro_batches(MlirOperation top) {
   return n > 1 ? n : 1;
 }
 
-static StepPrediction predict(MlirModule module, const CodegenTarget *target, int64_t ranks) {
+static StepTimes predict(MlirModule module, const CodegenTarget *target, int64_t ranks) {
   MlirOperation accumulate = nn_module_function(module, "accumulate");
-  StepPrediction p = codegen_predict(target, nn_module_function(module, "train"), ranks);
+  StepTimes p = codegen_step_times(target, nn_module_function(module, "train"), ranks);
   for (int64_t i = 1; i < micro_batches(mlirModuleGetOperation(module)) && !mlirOperationIsNull(accumulate); i++) {
-    StepPrediction more = codegen_predict(target, accumulate, ranks);
+    StepTimes more = codegen_step_times(target, accumulate, ranks);
     p.seconds += more.seconds, p.computing += more.computing;
     p.exchanging += more.exchanging, p.bytes_sent += more.bytes_sent;
     p.moving_out += more.moving_out, p.moving_in += more.moving_in;
@@ -56,7 +56,7 @@ double prediction_seconds(MlirModule module, const CodegenTarget *target, int64_
 
 void prediction_print(MlirModule module, const CodegenTarget *target, int64_t ranks, FILE *out) {
   MlirOperation top = mlirModuleGetOperation(module);
-  StepPrediction p = predict(module, target, ranks);
+  StepTimes p = predict(module, target, ranks);
   bool tokens;
   double items = prediction_items(module, ranks, &tokens);
   fprintf(out, "%-21s %lld\n", "ranks", (long long)ranks);

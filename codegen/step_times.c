@@ -1,5 +1,5 @@
-// The step of several ranks as it is predicted: what exchanges take by the links of the machine, and how much of that
-// the computation hides.
+// Times of the lanes of a step: what exchanges between ranks take by the links of the machine, and how much of that the
+// computation hides.
 #include <stdlib.h>
 
 #include "codegen/op_records.h"
@@ -16,9 +16,18 @@ static double phase_seconds(const Machine *m, double to_each, int64_t ranks) {
   return inside > outside ? inside : outside;
 }
 
-// Sums over ranks: a part of each rank's numbers to each, then the part that is summed; one of the two where parts are
-// kept. Running values go from rank to
-// rank, and from the last to all.
+// What each rank has for all goes around a ring, as NCCL and MPIs do it: a byte enters each machine once, by one of the
+// links of its ranks.
+static double ring_seconds(const Machine *m, double of_each, int64_t ranks) {
+  int64_t near = ranks < m->node_ranks ? ranks : m->node_ranks, machines = (ranks + near - 1) / near;
+  double inside = (double)(ranks - 1) * of_each / m->node.bytes_per_second,
+         outside = machines > 1 ? (double)(ranks - near) * of_each / (double)near / m->network.bytes_per_second : 0;
+  return (double)(ranks - machines) * m->node.message_seconds + (double)(machines - 1) * m->network.message_seconds +
+         (inside > outside ? inside : outside);
+}
+
+// Sums over ranks: a part of each rank's numbers to each, which differs from rank to rank, then the part that is
+// summed; one of the two where parts are kept. Running values go from rank to rank, and from the last to all.
 double machine_exchange_seconds(const Machine *m, MlirOperation op, int64_t ranks, double *bytes) {
   OpRecord r = op_record(op);
   *bytes = 0;
@@ -28,9 +37,11 @@ double machine_exchange_seconds(const Machine *m, MlirOperation op, int64_t rank
   bool inside = ranks <= m->node_ranks;
   if (!inside) one = m->network.message_seconds + all / m->network.bytes_per_second;
   switch (r.collective.kind) {
-  case NNC_ALL_REDUCE: *bytes = 2 * part * (double)(ranks - 1); return 2 * phase_seconds(m, part, ranks);
+  case NNC_ALL_REDUCE:
+    *bytes = 2 * part * (double)(ranks - 1);
+    return phase_seconds(m, part, ranks) + ring_seconds(m, part, ranks);
   case NNC_REDUCE_SCATTER: *bytes = all * (double)(ranks - 1); return phase_seconds(m, all, ranks);
-  case NNC_ALL_GATHER: *bytes = part * (double)(ranks - 1); return phase_seconds(m, part, ranks);
+  case NNC_ALL_GATHER: *bytes = part * (double)(ranks - 1); return ring_seconds(m, part, ranks);
   case NNC_RANK_PART:
   case NNC_RANK_RECEIVE: return 0;
   case NNC_RANK_SEND: *bytes = all; return (double)ranks * one;
@@ -50,8 +61,8 @@ static double copy_seconds(const CodegenTarget *target, MlirOperation op, NnLane
   return nn_far_seconds(&target->machine.far, lane == NN_LANE_OUT, (double)nn_type_bytes(&t), drag);
 }
 
-StepPrediction codegen_predict(const CodegenTarget *target, MlirOperation func, int64_t ranks) {
-  StepPrediction p = {0};
+StepTimes codegen_step_times(const CodegenTarget *target, MlirOperation func, int64_t ranks) {
+  StepTimes p = {0};
   NnStepList list = nn_flatten(func);
   LaneStep *steps = allocate_array((size_t)list.n + 1, sizeof *steps);
   double *seconds = allocate_array((size_t)list.n + 1, sizeof *seconds), drag = 0;
