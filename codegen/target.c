@@ -39,11 +39,7 @@ double target_seconds(const CodegenTarget *target, MlirOperation op) { return se
 static int64_t workspace_bytes(const NnTarget *facts, MlirOperation op) {
   const CodegenTarget *target = (const CodegenTarget *)facts;
   if (nn_op_of(op) != NN_OP_NONE) return target->library_workspace(target, op);
-  if (!nn_is(op, "func.call")) return 0;
-  MlirOperation func = nn_callee(op);
-  return mlirOperationIsNull(func) || !nn_has_attr(func, ATTR_kernel) || nn_has_attr(func, ATTR_body)
-             ? 0
-             : target->kernel_workspace(target, func);
+  return nn_has_attr(op, ATTR_kernel) && !nn_has_attr(op, ATTR_body) ? target->kernel_workspace(target, op) : 0;
 }
 
 static bool inplace_ok(const NnTarget *facts, MlirOperation kernel, int result, int arg) {

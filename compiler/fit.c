@@ -1,47 +1,59 @@
-// See fit.h. Regula falsi between a value that fits and one that does not, each at least doubled before there is one.
+// See fit.h. The secant method, between a value that fits and one that does not as soon as there are both.
 #include "compiler/fit.h"
 
-enum { FIT_MOST = 1 << 30 };
+enum { FIT_MOST = 1 << 30, SECANTS = 8 };
 
-// Where the line through both arenas comes to the bytes, strictly between them; `high` may have no plan.
-static int64_t between(const FitPlan *low, const FitPlan *high, int64_t bytes) {
-  double middle = (double)low->value + (double)(high->value - low->value) / 2, at = middle;
-  if (high->arena > low->arena)
-    at = (double)low->value +
-         (double)(high->value - low->value) * (double)(bytes - low->arena) / (double)(high->arena - low->arena);
+// What is known: `low` fits, `high` does not (value 0: none yet; arena 0: it cannot be planned). `base` is another
+// plan, far enough from the last one for the line through both.
+typedef struct Search {
+  FitPlan low, high, base, last;
+  int plans;
+} Search;
+
+// The largest value that the line through two plans puts within the bytes.
+static double secant(const Search *s, int64_t bytes) {
+  double slope = (double)(s->last.arena - s->base.arena) / (double)(s->last.value - s->base.value);
+  return slope > 0 ? (double)s->last.value + (double)(bytes - s->last.arena) / slope : 2 * (double)s->low.value;
+}
+
+static int64_t next_value(const Search *s, int64_t bytes) {
+  bool straight = s->base.value && s->last.value != s->base.value && s->plans < SECANTS;
+  // as if all that does not stay grew with the value
+  double at = straight ? secant(s, bytes) : 2 * (double)s->low.value;
+  if (s->plans == 1) {
+    int64_t rest = s->low.arena - s->low.stays;
+    at = rest > 0 ? (double)(bytes - s->low.stays) / (double)rest : 2;
+  }
+  double middle = s->high.value ? (double)s->low.value + (double)(s->high.value - s->low.value) / 2 : (double)FIT_MOST;
+  if (s->high.value && (!straight || (!s->high.arena && at > middle))) at = middle;
+  if (at > FIT_MOST) at = FIT_MOST;
   int64_t value = (int64_t)at;
-  if (value <= low->value) value = low->value + 1;
-  return value >= high->value ? high->value - 1 : value;
+  if (value <= s->low.value) return s->low.value + 1;
+  return s->high.value && value >= s->high.value ? s->high.value - 1 : value;
+}
+
+// Two plans side by side tell no slope: the base stays until there is one a sixteenth away.
+static void learn(Search *s, const FitPlan *p, bool fits) {
+  int64_t apart = p->value > s->last.value ? p->value - s->last.value : s->last.value - p->value;
+  if (p->arena && 16 * apart > p->value) s->base = s->last;
+  if (p->arena) s->last = *p;
+  if (fits) s->low = *p;
+  else s->high = *p;
+  s->plans++;
 }
 
 bool fit_search(int64_t bytes, FitPlanFn plan, void *context, FitPlan *best, FitPlan *next) {
   *best = (FitPlan){.value = 1};
   *next = (FitPlan){0};
   if (!plan(context, best) || best->arena > bytes) return false;
-  FitPlan low = *best, high = {0};
-  while (!high.value && low.value < FIT_MOST) {   // until one does not fit
-    FitPlan p = {.value = 2 * low.value};
-    if (low.value > 1 && low.arena > best->arena) {   // a little behind where the line comes to the bytes
-      double slope = (double)(low.arena - best->arena) / (double)(low.value - best->value);
-      double at = (double)low.value + (double)(bytes - low.arena) / slope + 1;
-      if (at < FIT_MOST && (int64_t)at > low.value) p.value = (int64_t)at;
-    }
+  Search s = {.low = *best, .last = *best, .plans = 1};
+  while (s.low.value < FIT_MOST && s.high.value - s.low.value != 1) {
+    FitPlan p = {.value = next_value(&s, bytes)};
     bool planned = plan(context, &p);
-    if (planned && p.arena <= bytes) {
-      low = p;
-      continue;
-    }
     if (!planned) p.arena = 0;
-    high = p;
+    learn(&s, &p, planned && p.arena <= bytes);
   }
-  for (bool halve = false; high.value - low.value > 1; halve = !halve) {   // else one side may stay where it is for
-                                                                           // long
-    FitPlan p = {.value = halve ? low.value + (high.value - low.value) / 2 : between(&low, &high, bytes)};
-    bool planned = plan(context, &p);
-    if (planned && p.arena <= bytes) low = p;
-    else high = planned ? p : (FitPlan){.value = p.value};
-  }
-  *best = low;
-  *next = high;
+  *best = s.low;
+  *next = s.high;
   return true;
 }

@@ -6,9 +6,10 @@
 #include <stdint.h>
 
 typedef struct FitPlan {
-  int64_t value, arena;   // arena: bytes
-  double seconds;         // of a step, predicted
-  double items;           // records, or tokens, of a step of all ranks
+  int64_t value, arena, stays;   // bytes; stays: of parameters and optimizer state
+  bool planned;                  // the arena is known; whoever plans again wants the time
+  double seconds;                // of a step, predicted; 0: not asked for
+  double items;                  // records, or tokens, of a step of all ranks
   bool tokens;
 } FitPlan;
 // Plans a program with the dimension at plan->value and fills the rest. False: such a program cannot be.

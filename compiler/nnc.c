@@ -74,6 +74,7 @@ static char *pipeline_text(const Options *options) {
   for (int i = 0; i < stages_for(options->emit, options->sweep); i++) {
     bool alone = options->fuse && strcmp(options->fuse, "none") == 0;
     if (strcmp(stages[i], "offload") == 0 && !options->offload && !options->homes) continue;
+    if (strcmp(stages[i], "check") == 0 && options->fit) continue;   // compiling for the answer judges its plan
     if (strcmp(stages[i], "epilogue") == 0 && alone) continue;
     fprintf(out, "%s%s", i > 0 ? "," : "", stages[i]);
     if (strcmp(stages[i], "offload") == 0) fprintf(out, "{far=%d homes=%d}", options->offload, options->homes);
@@ -124,6 +125,7 @@ static bool run_passes(const Options *options, const NnTarget *target, MlirModul
   NnPipelineHooks hooks = options->hooks;
   hooks.before_pass = before_pass;
   hooks.context = planning;
+  hooks.verify_never = options->fit != NULL && !hooks.verify_each;
   char error[NN_ERROR_SIZE], *text = pipeline_text(options);
   if (options->verbose) fprintf(stderr, "nnc: passes %s\n", text);
   bool ok = nn_pipeline_parse(text, target, &pipeline, error);
@@ -417,12 +419,13 @@ static bool compile_for(const Options *options, Diagnostics *d, const AstFile *f
 typedef struct Fit {
   const Options *options;
   AstFile *file;
+  int64_t bytes;
   Diagnostics *first;   // of the first plan, whose mistakes are the user's
   FILE *nowhere;
 } Fit;
 
 static bool plan_for_fit(const Options *options, Diagnostics *d, const AstFile *file, MlirContext ctx,
-                         CodegenTarget *target, FitPlan *plan) {
+                         CodegenTarget *target, int64_t bytes, FitPlan *plan) {
   MlirModule module = elaborate(ctx, file, options->defines.list, options->defines.n, options->dtype);
   if (mlirModuleIsNull(module)) return false;
   bool ok = !mlirOperationIsNull(nn_module_function(module, "train"));
@@ -434,7 +437,10 @@ static bool plan_for_fit(const Options *options, Diagnostics *d, const AstFile *
   if (ok) {
     int64_t ranks = options->ranks > 1 ? options->ranks : 1;
     plan->arena = nn_attr_i64(mlirModuleGetOperation(module), ATTR_arena, 0);
-    plan->seconds = prediction_seconds(module, target, ranks);
+    plan->stays = nn_attr_i64(mlirModuleGetOperation(module), ATTR_persistent, 0);
+    bool near = plan->arena <= bytes && plan->arena > bytes / 8 * 7;   // may be the answer
+    if (near || plan->planned) plan->seconds = prediction_seconds(module, target, ranks);
+    plan->planned = true;
     plan->items = prediction_items(module, ranks, &plan->tokens);
   }
   mlirModuleDestroy(module);
@@ -461,7 +467,7 @@ static bool plan_value(void *context, FitPlan *plan) {
   MlirContext ctx = nn_context_create();
   diag_attach(d, ctx);
   CodegenTarget *target = create_target(&o);
-  bool ok = file && target && plan_for_fit(&o, d, file, ctx, target, plan);
+  bool ok = file && target && plan_for_fit(&o, d, file, ctx, target, fit->bytes, plan);
   codegen_target_destroy(target);
   mlirContextDestroy(ctx);
   if (!first) ast_free(file);
@@ -489,9 +495,10 @@ static bool fit_dimension(const Options *options, Diagnostics *d) {
   double percent = 0;
   parse_bytes(options->memory_budget, &bytes, &percent);
   AstFile *file = ast_parse(d, options->input);
-  Fit fit = {.options = options, .file = file, .first = d, .nowhere = fopen("/dev/null", "w")};
+  Fit fit = {.options = options, .file = file, .bytes = bytes, .first = d, .nowhere = fopen("/dev/null", "w")};
   FitPlan best = {0}, next = {0};
-  bool ok = file && diag_error_count(d) == 0 && fit.nowhere && fit_search(bytes, plan_value, &fit, &best, &next);
+  bool ok = file && diag_error_count(d) == 0 && fit.nowhere && fit_search(bytes, plan_value, &fit, &best, &next) &&
+            (best.seconds > 0 || plan_value(&fit, &best));
   char need[32], have[32];
   if (ok) print_fit(options, bytes, &best, &next);
   else if (best.arena)

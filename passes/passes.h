@@ -30,8 +30,8 @@ struct NnTarget {
   double flops_per_second, bytes_per_second;   // roofline, for seconds()
   double launch_seconds;                       // fixed cost of one step
   NnFarRates far;                              // where the machine tells none: what is usual for its kind
-  // bytes of scratch that the op needs while it runs (func.call to a kernel: its partial results)
-  int64_t (*workspace_bytes)(const NnTarget *target, MlirOperation op);
+  // bytes of scratch that a library op needs while it runs, or a call of the kernel: its partial results
+  int64_t (*workspace_bytes)(const NnTarget *target, MlirOperation op_or_kernel);
   double (*seconds)(const NnTarget *target, MlirOperation op);   // predicted time of one execution
   bool channels_last;                                            // layout the convolutions want
   int64_t row_bytes;      // rows of a product are best multiples of that; 0: of any size
@@ -81,13 +81,13 @@ bool nn_pipeline_parse(const char *text, const NnTarget *target, NnPipeline *out
 void nn_pipeline_free(NnPipeline *p);
 typedef struct NnPipelineHooks {            // printing, timing and verification
   const char *print_before, *print_after;   // pass name, "all" or NULL
-  bool time_passes, verify_each;
+  bool time_passes, verify_each, verify_never;
   // NULL: none; must leave the module as it is
   void (*before_pass)(void *context, const NnPassInfo *pass, MlirModule module);
   void *context;
 } NnPipelineHooks;
-// Runs each pass, and verifies the module where a stage ends and after the last, or after each (a module that does not
-// verify is our bug: the report names the pass).
+// Runs each pass, and verifies the module where a stage ends and after the last, or after each, or never (a module that
+// does not verify is our bug: the report names the pass).
 bool nn_pipeline_run(const NnPipeline *p, MlirModule module, const NnPipelineHooks *hooks);
 
 // Reports through MLIR's diagnostics at op's location, so that the driver prints it with the source line.

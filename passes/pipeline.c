@@ -206,7 +206,7 @@ bool nn_pipeline_run(const NnPipeline *p, MlirModule module, const NnPipelineHoo
     seconds[i] = done - start;
     print_if(hooks->print_after, "after", info, module);
     if (!ok) break;
-    if (!hooks->verify_each && !info->ends_stage && i + 1 < p->n) continue;
+    if (hooks->verify_never || (!hooks->verify_each && !info->ends_stage && i + 1 < p->n)) continue;
     start = seconds_now();
     if (!nn_verify_module(module)) {
       fprintf(stderr, "internal error: the module does not verify after pass '%s'%s\n", info->name,

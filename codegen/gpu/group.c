@@ -302,9 +302,9 @@ static bool gives_scalar(MlirOperation call) {
 static int count_alike(MlirOperation call, bool total) {
   int n = 0;
   NN_FOREACH_OP (op, mlirOperationGetBlock(call))
-    n += nn_is(op, "func.call") && (total ? gives_scalar(op) : is_update(op)) &&
-         mlirOperationGetNumOperands(op) == mlirOperationGetNumOperands(call) &&
-         mlirOperationGetNumResults(op) == mlirOperationGetNumResults(call);
+    n += mlirOperationGetNumOperands(op) == mlirOperationGetNumOperands(call) &&
+         mlirOperationGetNumResults(op) == mlirOperationGetNumResults(call) && nn_is(op, "func.call") &&
+         (total ? gives_scalar(op) : is_update(op));
   return n > 1 ? n : 1;
 }
 

@@ -68,7 +68,7 @@ static int64_t workspace_of(PlanProgram *p, MlirOperation op, int kernel) {
   if (!p->target || !p->target->workspace_bytes) return nn_attr_i64(op, ATTR_workspace_bytes, 0);
   if (kernel < 0) return p->target->workspace_bytes(p->target, op);
   PlanKernel *k = &p->kernels[kernel];
-  if (k->workspace < 0) k->workspace = p->target->workspace_bytes(p->target, op);
+  if (k->workspace < 0) k->workspace = p->target->workspace_bytes(p->target, k->func);
   return k->workspace;
 }
 
