@@ -237,6 +237,14 @@ static int64_t near_bytes(const Exact *exact, const Sets *sets) {
          bytes_of(exact, sets->near);
 }
 
+// The near copies that may go, but `kept`.
+static NodeSet evictable(const Exact *exact, const Sets *sets, NodeSet kept) {
+  NodeSet candidates = sets->near & (NodeSet) ~(kept | sets->dirty | sets->unread);
+  for (NodeSet rest = candidates; rest; rest &= (NodeSet)(rest - 1))
+    if (exact->problem->nodes[lowest(rest)].bytes == 0) candidates &= (NodeSet)~bit_of(lowest(rest));
+  return candidates;
+}
+
 static void run_execution(const Step *step, Label *label) {
   const Exact *exact = step->exact;
   int v = step->item;
@@ -296,6 +304,40 @@ static void run_fetch(const Step *step, Label *label) {
   if (exact->far_is_short && !(exact->homes >> v & 1)) fetch(step, &copy, true);
 }
 
+// When the fetches are over that a store of so many far bytes in all must wait for; forgets those.
+static double wait_for_far_bytes(const Exact *exact, Label *label, int64_t bytes) {
+  int64_t unsure = 0;
+  double end = 0;
+  int waited = 0;
+  for (int i = 0; i < label->n_unsure; i++) unsure += exact->problem->nodes[label->unsure[i]].bytes;
+  for (; bytes + unsure > exact->problem->far->budget && waited < label->n_unsure; waited++) {
+    unsure -= exact->problem->nodes[label->unsure[waited]].bytes;
+    end = label->unsure_end[waited];
+  }
+  label->n_unsure -= waited;
+  for (int i = 0; i < label->n_unsure; i++) {
+    label->unsure[i] = label->unsure[i + waited];
+    label->unsure_end[i] = label->unsure_end[i + waited];
+  }
+  return end;
+}
+
+static void run_store(const Step *step, Label *label) {
+  const Exact *exact = step->exact;
+  int v = remat_item_node(exact->problem, step->item);
+  double start = fmax(label->out, label->ready[v]);
+  if (!(exact->homes >> v & 1)) {
+    label->sets.far |= bit_of(v);
+    int64_t bytes = bytes_of(exact, label->sets.far | label->sets.away);
+    if (bytes > exact->problem->far->budget) return;
+    start = fmax(start, wait_for_far_bytes(exact, label, bytes));
+  }
+  label->sets.dirty &= (NodeSet)~bit_of(v);
+  label->out = start + out_time(exact, v);
+  label->compute += exact->problem->far->drag * (double)exact->problem->nodes[v].bytes;
+  reach(step->exact, label, step->parent, step->item);
+}
+
 static void expand_copies(Exact *exact, const Label *label, int parent) {
   const RematTier *far = exact->problem->far;
   for (int v = 0; v < exact->n; v++) {
@@ -307,34 +349,15 @@ static void expand_copies(Exact *exact, const Label *label, int parent) {
       for (NodeSet rest = candidates; rest; rest &= (NodeSet)(rest - 1))
         if (exact->problem->nodes[lowest(rest)].bytes == 0) candidates &= (NodeSet)~bit_of(lowest(rest));
       Step step = {exact, *label, parent, remat_item(exact->problem, REMAT_FETCH, v), run_fetch};
-      evict(&step, candidates, 0, near_bytes(exact, sets) + node->bytes - exact->budget);
+      evict(&step, candidates, 0, near_bytes(exact, sets) + node->bytes + far->workspace - exact->budget);
     }
     bool is_home = exact->homes >> v & 1;
     if (is_home ? !(sets->dirty >> v & 1)
                 : !((exact->movable & sets->near & (NodeSet) ~(sets->far | sets->gone)) >> v & 1))
       continue;
-    Label stored = *label;
-    double start = fmax(stored.out, stored.ready[v]);
-    if (!is_home) {
-      stored.sets.far |= bit_of(v);
-      int64_t bytes = bytes_of(exact, stored.sets.far | stored.sets.away), unsure = 0;
-      if (bytes > far->budget) continue;
-      for (int i = 0; i < stored.n_unsure; i++) unsure += exact->problem->nodes[stored.unsure[i]].bytes;
-      int waited = 0;
-      for (; bytes + unsure > far->budget && waited < stored.n_unsure; waited++) {
-        unsure -= exact->problem->nodes[stored.unsure[waited]].bytes;
-        start = fmax(start, stored.unsure_end[waited]);
-      }
-      stored.n_unsure -= waited;
-      for (int i = 0; i < stored.n_unsure; i++) {
-        stored.unsure[i] = stored.unsure[i + waited];
-        stored.unsure_end[i] = stored.unsure_end[i + waited];
-      }
-    }
-    stored.sets.dirty &= (NodeSet)~bit_of(v);
-    stored.out = start + out_time(exact, v);
-    stored.compute += far->drag * (double)node->bytes;
-    reach(exact, &stored, parent, remat_item(exact->problem, REMAT_STORE, v));
+    NodeSet candidates = evictable(exact, sets, bit_of(v));
+    Step step = {exact, *label, parent, remat_item(exact->problem, REMAT_STORE, v), run_store};
+    evict(&step, candidates, 0, near_bytes(exact, sets) + far->workspace - exact->budget);
   }
 }
 

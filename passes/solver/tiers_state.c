@@ -153,12 +153,24 @@ static void wait_for_next_store(Timeline *line) {
       search->problem->nodes[remat_item_node(search->problem, line->plan->items[store - search->at])].bytes;
 }
 
-// When an item about `v` may begin, as far as stores are concerned: the last one of v is over, and so many that its
-// bytes fit, with `bytes` live by order.
-static double wait_for_stores(Timeline *line, int v, int64_t bytes) {
+// Near bytes behind position `p` that stores hold whose copies die there, as long as nobody waits for them.
+static int64_t dying_bytes(const Timeline *line, int p) {
+  const TierSearch *search = line->search;
+  int64_t bytes = 0;
+  for (int s = search->at[p].dead; s >= 0; s = search->at[s].next)
+    if (line->waited < line->n_stores && s >= search->stores[line->waited])
+      bytes += search->problem->nodes[remat_item_node(search->problem, line->plan->items[s])].bytes;
+  return bytes;
+}
+
+// When the item at `p`, about `v`, may begin, as far as stores are concerned: the last one of v is over, and so many
+// that its bytes fit, with `bytes` live by order, and that behind it there is room for the place of one more.
+static double wait_for_stores(Timeline *line, int p, int v, int64_t bytes) {
   TierSearch *search = line->search;
+  int64_t behind = line->values - search->at[p].freed + search->problem->far->workspace;
   while (line->waited < line->n_stores &&
-         (bytes + line->pending > search->budget || search->stores[line->waited] <= search->nodes[v].last_store))
+         (search->stores[line->waited] <= search->nodes[v].last_store || bytes + line->pending > search->budget ||
+          behind + line->pending + dying_bytes(line, p) > search->budget))
     wait_for_next_store(line);
   if (bytes > search->budget) line->cost.overflow += (double)(bytes - search->budget);
   return line->barrier;
@@ -171,7 +183,7 @@ static void time_execution(Timeline *line, int p, int v) {
   for (int i = 0; i < node->n_inputs; i++) start = fmax(start, search->nodes[node->inputs[i]].ready);
   line->values += node->bytes;
   search->at[p].live = line->values + node->workspace;
-  start = fmax(start, wait_for_stores(line, v, search->at[p].live));
+  start = fmax(start, wait_for_stores(line, p, v, search->at[p].live));
   search->at[p].start = start;
   search->at[p].end = line->compute = search->nodes[v].ready = start + node->cost;
   if (node->role != REMAT_UPDATE) return;
@@ -205,6 +217,7 @@ static void time_store(Timeline *line, int p, int v) {
   }
   double length = far->latency + (double)node->bytes / far->out_rate;
   search->at[p].live = line->values + far->workspace;
+  if (search->at[p].live > search->budget) line->cost.overflow += (double)(search->at[p].live - search->budget);
   search->at[p].start = start;
   search->at[p].end = line->out = start + length;
   line->cost.copies += length;
@@ -224,7 +237,7 @@ static void time_fetch(Timeline *line, int p, int v) {
   double length = far->latency + (double)node->bytes / far->in_rate;
   line->values += node->bytes;
   search->at[p].live = line->values + far->workspace;
-  start = fmax(start, wait_for_stores(line, v, search->at[p].live));
+  start = fmax(start, wait_for_stores(line, p, v, search->at[p].live));
   search->at[p].start = start;
   search->at[p].end = line->in = search->nodes[v].ready = start + length;
   line->cost.copies += length;
@@ -272,7 +285,8 @@ TierCost tier_evaluate(TierSearch *search, const TierPlan *plan) {
 
 // ---- as a schedule ----
 
-RematSchedule tier_schedule(TierSearch *search, const TierPlan *plan) {
+// Stores where they are, or, when `late`, as late as nobody waits for them longer.
+static RematSchedule write_schedule(TierSearch *search, const TierPlan *plan, bool late) {
   const RematProblem *problem = search->problem;
   tier_evaluate(search, plan);
   int *items = allocate_array((size_t)(plan->n + search->n), sizeof *items), n = 0;
@@ -288,7 +302,7 @@ RematSchedule tier_schedule(TierSearch *search, const TierPlan *plan) {
   for (int v = 0; v < search->n; v++)
     if (plan->far_home[v]) items[n++] = remat_item(problem, REMAT_FAR_HOME, v);
   for (int p = 0; p < plan->n; p++) {
-    if (remat_item_kind(problem, plan->items[p]) == REMAT_STORE) {
+    if (late && remat_item_kind(problem, plan->items[p]) == REMAT_STORE) {
       due[last++] = p;
       continue;
     }
@@ -302,4 +316,14 @@ RematSchedule tier_schedule(TierSearch *search, const TierPlan *plan) {
   free(due);
   free(earliest);
   return schedule;
+}
+
+RematSchedule tier_schedule(TierSearch *search, const TierPlan *plan) {
+  RematSchedule late = write_schedule(search, plan, true);
+  if (late.peak <= search->budget) return late;
+  // Workspaces of copies may be in the way.
+  RematSchedule early = write_schedule(search, plan, false);
+  bool is_lower = early.peak < late.peak;
+  remat_schedule_free(is_lower ? &late : &early);
+  return is_lower ? early : late;
 }

@@ -147,6 +147,7 @@ __attribute__((unused)) static Generated *generate_tiers(int n, uint64_t seed) {
                        .in_rate = 0.5 * (1 + generate_number(&state, 6)),
                        .latency = 0.5 * generate_number(&state, 2),
                        .drag = generate_number(&state, 4) ? 0 : 0.125,
+                       .workspace = generate_number(&state, 4) ? 0 : 2,
                        .budget = generate_number(&state, 4) ? 100 : 6};
   g->problem.far = &g->far;
   g->problem.n_outputs = 1;
