@@ -3,7 +3,6 @@
 // so that a process that was stopped or lost is noticed however long a step takes.
 #include <mpi.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -28,14 +27,15 @@ static volatile bool is_closing;
 
 static void pause_for(long nanoseconds) { nanosleep(&(struct timespec){0, nanoseconds}, NULL); }
 
-// A rank that waits leaves the processor to those that compute: there may be more ranks than cores.
+// A rank that waits leaves the processor to those that compute: its own lanes, and there may be more ranks than cores.
+// It sleeps, longer and longer: who yields instead waits for whole slices of the scheduler.
 static void wait_for_all(int n, MPI_Request *requests) {
-  enum { QUICK = 200, YIELDING = 2000 };
+  enum { QUICK = 200, SHORTEST = 20000, LONGEST = 1000000 };   // tries, nanoseconds
+  long pause = SHORTEST;
   for (int tries = 0, done = 0; n > 0; tries++) {
     MPI_Test(&requests[n - 1], &done, MPI_STATUS_IGNORE);
     if (done) n--;
-    else if (tries > YIELDING) pause_for(100000);
-    else if (tries > QUICK) sched_yield();
+    else if (tries > QUICK) pause_for(pause), pause = 2 * pause < LONGEST ? 2 * pause : LONGEST;
   }
 }
 
