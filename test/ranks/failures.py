@@ -80,10 +80,10 @@ def benchmark_ended(what, program):
 def stopped_together(what, program):
     """As by Ctrl-Z, or a batch system that lets others go first: nobody takes a rank that did not run for one that hangs."""
     name = what.replace(" ", "-")
-    process = start(program, name, 3, ["--epochs=100000", "--save-every=5", "--rank-timeout=2"])
+    process = start(program, name, 3, ["--epochs=100000", "--save-every=5", "--rank-timeout=4"])
     wait_until(what, lambda: os.path.exists(checkpoint(name)))
     ranks = [wait_until(what, lambda: rank_process(program, checkpoint(name), r)) for r in range(3)]
-    for number, seconds in ((signal.SIGSTOP, 4), (signal.SIGCONT, 3)):
+    for number, seconds in ((signal.SIGSTOP, 6), (signal.SIGCONT, 3)):
         for rank in ranks:
             os.kill(rank, number)
         time.sleep(seconds)
