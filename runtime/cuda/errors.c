@@ -101,8 +101,8 @@ bool cuda_allocate_pinned(const CudaMemory *m, const char *what, size_t bytes, c
   char *cause = result != CUDA_ERROR_OUT_OF_MEMORY
                     ? NULL
                     : xasprintf("%zu bytes of the machine's memory, not of the GPU's, could not be page-locked: look "
-                                "at ulimit -l, a container's limit, and free memory",
-                                bytes);
+                                "at ulimit -l, a container's limit, and free memory%s",
+                                bytes, nnc_program.far_bytes ? "; or compile with a smaller --far-budget" : "");
   bool ok = cuda_ok_or(m, result, "cuMemAllocHost", what, cause ? cause : cuda_likely_cause(result));
   free(cause);
   *out = ok ? memory : NULL;
