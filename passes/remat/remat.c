@@ -274,6 +274,18 @@ static void find_budget(Rematter *m, const MlirOperation *functions, const Remat
   if (m->goal.budget < 1) m->goal.budget = 1;   // 0 means none
 }
 
+// The largest arena beside @train where all is at home far away that may be.
+static int64_t others_need_at_least(const Rematter *m, const StepProblem *q) {
+  Rematter all = *m;
+  all.n_far = 0;
+  all.far = NULL;
+  for (int h = 0; h < q->n_homes; h++) note_home(&all, q->p->func, q->node_value[h]);
+  int64_t need = others_need(&all);
+  forget_homes(&all, 0);
+  free(all.far);
+  return need;
+}
+
 // Where a budget cannot be met: what memory far away would make of it. Writes and returns text.
 static const char *tell_far(const Rematter *m, char *text, size_t size) {
   MlirOperation train = nn_module_function(m->module, "train");
@@ -291,11 +303,11 @@ static const char *tell_far(const Rematter *m, char *text, size_t size) {
   double overhead = remat_forms_overhead(&forms, form, &plan);
   const char *option = strcmp(m->target->name, "host") == 0 ? "file:PATH" : "host";
   char least[32];
-  if (plan.arena <= goal.budget)
-    snprintf(text, size, "; with --far=%s it can, at %+.1f %% time", option, 100 * overhead);
+  int64_t others = others_need_at_least(m, &forms.items[0].q), need = plan.arena > others ? plan.arena : others;
+  if (need <= goal.budget) snprintf(text, size, "; with --far=%s it can, at %+.1f %% time", option, 100 * overhead);
   else
     snprintf(text, size, "; with --far=%s the smallest found is %s (%lld bytes)", option,
-             print_bytes(plan.arena, least, sizeof least), (long long)plan.arena);
+             print_bytes(need, least, sizeof least), (long long)need);
   remat_plan_free(&plan);
   remat_forms_end(&forms, -1);
   remat_far_free(&far);
