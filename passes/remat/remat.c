@@ -197,6 +197,8 @@ static void choose_homes(Rematter *m, const StepProblem *q, RematPlan *plan) {
   note_far(m, q->p->func, plan);
   int noted = m->n_far, high = n;
   bool *more = allocate_array((size_t)q->p->n_args + 1, sizeof *more);
+  // @train does not fit: all of them, whatever the budget, so that what then is the smallest can be met
+  if (m->goal.budget > 0 && plan->arena > m->goal.budget) low = n;
   while (low < high && m->goal.budget > 0) {   // the fewest with which they fit
     int middle = low + (high - low) / 2;
     for (int i = 0; i < middle; i++) note_home(m, q->p->func, list[i].arg);
