@@ -288,11 +288,13 @@ static int64_t others_need_at_least(const Rematter *m, const StepProblem *q) {
   return need;
 }
 
-// Where a budget cannot be met: what memory far away would make of it. Writes and returns text.
+// Where a budget cannot be met: what memory far away would make of it, which ranks do not have. Writes and returns
+// text.
 static const char *tell_far(const Rematter *m, char *text, size_t size) {
   MlirOperation train = nn_module_function(m->module, "train");
   *text = 0;
-  if (m->goal.far_budget || !m->target || mlirOperationIsNull(train) || m->goal.policy != REMAT_POLICY_SOLVE)
+  bool ranks = nn_has_attr(mlirModuleGetOperation(m->module), ATTR_shard);
+  if (m->goal.far_budget || !m->target || mlirOperationIsNull(train) || m->goal.policy != REMAT_POLICY_SOLVE || ranks)
     return text;
   RematForms forms;
   RematPlan plan;
