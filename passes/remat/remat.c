@@ -310,8 +310,8 @@ static const char *tell_far(const Rematter *m, char *text, size_t size) {
   int64_t others = others_need_at_least(m, &forms.items[0].q), need = plan.arena > others ? plan.arena : others;
   if (need <= goal.budget) snprintf(text, size, "; with --far=%s it can, at %+.1f %% time", option, 100 * overhead);
   else
-    snprintf(text, size, "; with --far=%s the smallest found is %s (%lld bytes)", option,
-             print_bytes(need, least, sizeof least), (long long)need);
+    snprintf(text, size, "; with --far=%s the smallest found is %lld bytes (%s)", option, (long long)need,
+             print_bytes(need, least, sizeof least));
   remat_plan_free(&plan);
   remat_forms_end(&forms, -1);
   remat_far_free(&far);
