@@ -171,8 +171,12 @@ const char *gemm_name(const Gemm *g) { return is_small(g) ? "plain" : "packed"; 
 
 int64_t gemm_scratch(const Gemm *g, int threads) {
   if (is_small(g)) return g->b_col == 1 ? 0 : round_up(4 * threads * g->k * loops_here()->panel, NNC_ALIGN);
-  Blocking b = blocking_of(g, threads);
-  return 4 * (b.packed * buffers_of(&b, threads) + b.floats * threads);
+  int64_t bytes = 0;
+  for (int t = 1; t <= threads; t++) {   // fewer threads have larger blocks
+    Blocking b = blocking_of(g, t);
+    bytes = most(bytes, 4 * (b.packed * buffers_of(&b, t) + b.floats * t));
+  }
+  return bytes;
 }
 
 // Rows [row, end) of a small product's columns [column, column + columns); `packed`: these of B where they are no

@@ -88,6 +88,8 @@ static void check_product(const char *name, const Gemm *g) {
   check_values(name, g, a, b, c);
   check_rows_between(name, g, c);
   for (int threads = 2; threads <= 3; threads++) {
+    CHECK(gemm_scratch(g, threads - 1) <= gemm_scratch(g, threads), "%s: %lld x %lld x %lld: %d threads need less",
+          name, (long long)g->m, (long long)g->n, (long long)g->k, threads);
     float *again = product_on(name, g, threads, a, b);
     CHECK(memcmp(c, again, (size_t)c_size(g) * sizeof *c) == 0, "%s: %lld x %lld x %lld: other bits on %d threads",
           name, (long long)g->m, (long long)g->n, (long long)g->k, threads);
@@ -134,7 +136,7 @@ int main(int argc, char **argv) {
   static const int64_t sizes[][3] = {{1, 1, 1},        {14, 32, 8},      {13, 31, 7},     {15, 33, 9},
                                      {29, 64, 256},    {31, 97, 257},    {200, 40, 17},   {40, 200, 300},
                                      {257, 130, 1100}, {130, 257, 2100}, {1100, 33, 264}, {154, 224, 64},
-                                     {155, 225, 65},   {169, 191, 71},   {1, 200, 530}};
+                                     {155, 225, 65},   {169, 191, 71},   {1, 200, 530},   {128, 32, 1024}};
   for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
     for (int kind = 0; kind < 8; kind++) {
       Gemm g = stored(sizes[s][0], sizes[s][1], sizes[s][2], kind & 1, kind & 2, kind & 4 ? 5 : 0);
