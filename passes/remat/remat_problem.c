@@ -258,6 +258,16 @@ static void add_updated_home(StepProblem *q, int n, int value, int *pool) {
       pool[q->nodes[n].n_inputs++] = h;
 }
 
+// An update reads what it overwrites, as the problem has it, whether the step does or not: a part of it does not.
+static void add_overwritten_homes(StepProblem *q, int n, int *pool) {
+  RematNode *node = &q->nodes[n];
+  for (int h = 0; h < q->n_homes; h++) {
+    bool reads = q->home_result[h] < 0 || q->nodes[h].updated_by != n;
+    for (int i = 0; i < node->n_inputs && !reads; i++) reads = pool[i] == h;
+    if (!reads) pool[node->n_inputs++] = h;
+  }
+}
+
 static void add_step_nodes(StepProblem *q, const PlanLayout *l) {
   PlanProgram *p = q->p;
   int *pool = q->pool + q->n_arg_nodes;
@@ -276,6 +286,7 @@ static void add_step_nodes(StepProblem *q, const PlanLayout *l) {
       }
     }
     if (q->part[n] > 0) add_result(q, n, l, pool);
+    if (q->problem.far) add_overwritten_homes(q, n, pool);
     bool begins = q->begin >= 0;
     for (int k = 0; k < node->n_inputs; k++) begins &= pool[k] < q->begin;
     if (begins) pool[node->n_inputs++] = q->begin;
@@ -475,7 +486,7 @@ void step_problem_build(StepProblem *q, PlanProgram *p, int64_t persistent_bytes
   remat_find_again(p, q->small_bytes);
   PlanLayout l;
   plan_layout_build(p, NULL, p->n_steps, PLAN_INPLACE_DECIDE, &l);
-  size_t n_inputs = (size_t)(p->n_args + 1 + p->n_steps),
+  size_t n_inputs = (size_t)(2 * p->n_args + 1 + p->n_steps),
          max_nodes = (size_t)(p->n_args + 1 + p->n_steps + p->n_values), n_steps = (size_t)p->n_steps;
   for (int i = 0; i < p->n_steps; i++)
     n_inputs += (size_t)((q->problem.far ? 2 : 1) * p->steps[i].n_inputs + 1) *
