@@ -41,7 +41,7 @@ echo "== full"
 try_all
 umount full
 
-mount -t tmpfs -o size=1m none full || exit 1
+mount -t tmpfs -o size=400k none full || exit 1
 echo "== too small"
 try "$nnc" "$model" -o full/text
 umount full
