@@ -19,6 +19,7 @@ typedef struct Rematter {
   const PlanPersistent *kept;   // Borrowed
   int64_t persistent;           // bytes
   int64_t need, bound;          // bytes: the largest arena found, and what it cannot go below
+  int64_t far_need;             // bytes of a plan that takes more far away than is allowed, else 0
   double overhead;              // the largest
   RematFar kept_near;           // who is not at home far away
   int n_functions;
@@ -224,8 +225,10 @@ static MlirOperation rematerialize(Rematter *m, RematForms *forms) {
   bool homes = m->goal.far_budget && is_train(forms->origin);
   if (homes) choose_homes(m, &forms->items[form].q, &plan);
   double overhead = remat_forms_overhead(forms, form, &plan);
-  bool fits = m->goal.budget == 0 || plan.arena <= m->goal.budget;
+  bool far_fits = !m->goal.far_budget || plan.far_arena <= m->goal.far_budget;
+  bool fits = far_fits && (m->goal.budget == 0 || plan.arena <= m->goal.budget);
   add_need(m, plan.arena, remat_forms_bytes(forms));
+  if (!far_fits) m->far_need = plan.far_arena;
   if (overhead > m->overhead) m->overhead = overhead;
   if (fits) {
     // Without a budget: what any plan adds whose arena is no larger than the one found.
@@ -309,7 +312,7 @@ static const char *tell_far(const Rematter *m, char *text, size_t size) {
   char least[32];
   int64_t others = others_need_at_least(m, &forms.items[0].q), need = plan.arena > others ? plan.arena : others;
   if (need <= goal.budget) snprintf(text, size, "; with --far=%s it can, at %+.1f %% time", option, 100 * overhead);
-  else
+  else if (need < m->need)
     snprintf(text, size, "; with --far=%s the smallest found is %lld bytes (%s)", option, (long long)need,
              print_bytes(need, least, sizeof least));
   remat_plan_free(&plan);
@@ -330,6 +333,12 @@ static bool report(const Rematter *m) {
                 strchr(m->budget_text, '%') ? print_bytes(m->goal.budget, want, sizeof want) : "",
                 strchr(m->budget_text, '%') ? ")" : "", print_bytes(m->need, have, sizeof have), (long long)m->need,
                 print_bytes(m->bound, least, sizeof least), tell_far(m, far, sizeof far));
+    return false;
+  }
+  if (m->far_need > 0) {
+    nn_error_at(nowhere, "memory budget %s cannot be met with %s far away: the plan found needs %s there",
+                m->budget_text, print_bytes(m->goal.far_budget, want, sizeof want),
+                print_bytes(m->far_need, have, sizeof have));
     return false;
   }
   if (m->goal.max_overhead < 0 || m->overhead <= m->goal.max_overhead) return true;
