@@ -179,6 +179,11 @@ static void check_conv(NncConv c, bool preferred) {
 }
 
 static void check_convs(void) {
+#define PADDED(...)                                                                                     \
+  {                                                                                                     \
+    .n = 1, .c = 16, .h = 6, .w = 5, .o = 16, .kh = 1, .kw = 1, .stride = {1, 1}, .pad = {__VA_ARGS__}, \
+    .dilation = {1, 1}, .groups = 1                                                                     \
+  }
   static const NncConv shapes[] = {
       {.n = 2,
        .c = 1,
@@ -229,50 +234,10 @@ static void check_convs(void) {
       {.n = 2, .c = 64, .h = 9, .w = 9, .o = 128, .kh = 1, .kw = 1, .stride = {2, 2}, .dilation = {1, 1}, .groups = 1},
       {.n = 5, .c = 8, .h = 32, .w = 32, .o = 16, .kh = 1, .kw = 1, .stride = {2, 2}, .dilation = {1, 1}, .groups = 1},
       // padded on one side: no product over the pixels
-      {.n = 1,
-       .c = 16,
-       .h = 6,
-       .w = 5,
-       .o = 16,
-       .kh = 1,
-       .kw = 1,
-       .stride = {1, 1},
-       .pad = {1},
-       .dilation = {1, 1},
-       .groups = 1},
-      {.n = 1,
-       .c = 16,
-       .h = 6,
-       .w = 5,
-       .o = 16,
-       .kh = 1,
-       .kw = 1,
-       .stride = {1, 1},
-       .pad = {0, 1},
-       .dilation = {1, 1},
-       .groups = 1},
-      {.n = 1,
-       .c = 16,
-       .h = 6,
-       .w = 5,
-       .o = 16,
-       .kh = 1,
-       .kw = 1,
-       .stride = {1, 1},
-       .pad = {0, 0, 1},
-       .dilation = {1, 1},
-       .groups = 1},
-      {.n = 1,
-       .c = 16,
-       .h = 6,
-       .w = 5,
-       .o = 16,
-       .kh = 1,
-       .kw = 1,
-       .stride = {1, 1},
-       .pad = {0, 0, 0, 1},
-       .dilation = {1, 1},
-       .groups = 1},
+      PADDED(1),
+      PADDED(0, 1),
+      PADDED(0, 0, 1),
+      PADDED(0, 0, 0, 1),
       {.n = 2,
        .c = 16,
        .h = 12,
@@ -330,6 +295,7 @@ static void check_convs(void) {
        .dilation = {1, 1},
        .groups = 1},
   };
+#undef PADDED
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
     for (int pass = 0; pass < 3; pass++)
       for (int last = 0; last < 2; last++) {
