@@ -6,6 +6,7 @@
 #   make demo-ranks  the same network with two ranks (mpirun), compared with one, bit for bit; needs an MPI
 #   make demo-all  train on Fashion-MNIST, a text and a graph, about an hour; texts and graphs from NNC_DATA=folder; STEPS=20: a short try
 #   make check     build and run all tests; SANITIZE=1 does so under AddressSanitizer and UBSan
+#   make check-python  the tests of the Python package; PYTHON=... is one that has torch, torchvision, timm, transformers and pytest
 #   make format    give all C the style of .clang-format
 #   make fuzz      random input for all that reads files, 10 CPU-minutes for each reader (SECONDS=60: less); needs clang
 #   make bench     time the models of bench/
@@ -21,6 +22,7 @@ BUILD ?= build
 endif
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
+PYTHON ?= python3
 
 all: build
 
@@ -45,6 +47,9 @@ demo-all: build
 check: build
 	@cd $(BUILD) && ctest --output-on-failure -j $(JOBS)
 
+check-python: build
+	@PYTHONPATH=python NNC=$(abspath $(BUILD))/nnc $(PYTHON) -m pytest -q python/tests
+
 format:
 	@tools/format
 
@@ -61,4 +66,4 @@ install: build
 clean:
 	@rm -rf build build-asan build-fuzz
 
-.PHONY: all deps configure build demo demo-ranks demo-all check format fuzz bench install clean
+.PHONY: all deps configure build demo demo-ranks demo-all check check-python format fuzz bench install clean

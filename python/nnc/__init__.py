@@ -1,0 +1,23 @@
+"""nnc from Python: PyTorch modules become .nn texts, and compiled programs are called as libraries.
+
+    nnc.from_torch(module, example_inputs, "model.nn")     # text and weights (needs torch)
+
+What needs torch is imported when it is first used.
+"""
+import importlib
+from typing import Any
+
+_WHERE = {                      # name: the module of this package that has it
+    'from_torch': 'from_torch',
+    'ImportFailed': 'from_torch',
+    'load': 'library',
+    'compile': 'library',
+}
+
+__all__ = list(_WHERE)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _WHERE:
+        return getattr(importlib.import_module(f'{__name__}.{_WHERE[name]}'), name)
+    raise AttributeError(f'module {__name__!r} has no attribute {name!r}')
