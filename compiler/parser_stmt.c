@@ -305,7 +305,7 @@ static bool parse_statement(Parser *p, AstStmt *s) {
 
 static bool is_operator(TokenKind kind) { return kind >= TOKEN_PLUS || (kind >= TOKEN_POWER && kind <= TOKEN_GE); }
 
-static bool parse_end(Parser *p) {
+static bool parse_end(Parser *p, const AstStmt *s) {
   if (parser_accept(p, TOKEN_SEMICOLON) || p->token.starts_line || parser_at(p, TOKEN_RBRACE) ||
       parser_at(p, TOKEN_END))
     return true;
@@ -314,6 +314,9 @@ static bool parse_end(Parser *p) {
   parser_hint_word(p, known ? p->token.text : p->first_word, quiet);
   if (p->piped && is_operator(p->token.kind) && !quiet)
     diag_hint(p->diagnostics, "a call behind |> ends there: write (x |> f(1)) + b for the sum of the two");
+  else if (s->kind == AST_EXPR && s->expr->kind == AST_IF && !quiet)
+    diag_hint(p->diagnostics,
+              "an if at the start of a line ends with its bodies: put it in parentheses to go on behind it");
   return false;
 }
 
@@ -326,7 +329,7 @@ static void parse_statements(Parser *p, AstBody *body) {
     p->first_word = parser_at(p, TOKEN_NAME) ? p->token.text : NULL;
     p->piped = false;
     p->previous = (AstPos){0};   // what is missing here is missing here, not at the end of the line before
-    bool ok = parse_statement(p, s) && parse_end(p) && !p->panic;
+    bool ok = parse_statement(p, s) && parse_end(p, s) && !p->panic;
     if (ok && s->depth > AST_MAX_DEPTH) ok = parser_error(p, start, "nested more than %d deep", AST_MAX_DEPTH);
     if (ok) {
       body->stmts = pool_append(p->pool, body->stmts, body->n, sizeof *body->stmts);

@@ -125,7 +125,7 @@ class Judge:
             if name.startswith('output.') and not outputs and where < RUNS:
                 continue
             if name not in record:
-                if name in reference.untrained:
+                if name in reference.untrained or name.endswith('.ema') and f'grad.{name[:-len(".ema")]}' in reference.untrained:
                     continue
                 raise Failure(f'{what}: {kind_of(name)} is missing', f'{name} is not in step {where}: {sorted(record)}')
             got = torch.tensor(record[name][2], dtype=torch.float64)

@@ -189,7 +189,10 @@ def print_statement(s, indent):
 def body_lines(body, indent):
     lines = [line for s in body.statements for line in print_statement(s, indent)]
     if body.results:
-        lines.append('    ' * indent + ', '.join(show(r, indent) for r in body.results))
+        first, *others = (show(r, indent) for r in body.results)
+        if body.results[0].op == 'if' and others:                # at the start of a line an if is a statement
+            first = f'({first})'
+        lines.append('    ' * indent + ', '.join([first, *others]))
     return lines
 
 
