@@ -25,7 +25,8 @@ typedef struct AstStmt AstStmt;
 typedef struct AstName {
   const char *text;
   AstPos pos;
-} AstName;   // text NULL: no name was given
+  bool is_path;   // a label in quotes: "layer1.{i}"
+} AstName;        // text NULL: no name was given
 
 typedef struct AstBody {
   AstStmt **stmts;
@@ -99,7 +100,7 @@ struct AstExpr {
       const char *callee;
       AstArg *args;
       int n_args;
-      AstName label;   // linear(84) as fc2: the scope of its parameters; text NULL: automatic
+      AstName label;   // linear(84) as fc2, or as "features.{i}": the scope of its parameters; text NULL: automatic
       bool piped;      // args[0] came from the left of |>
     } call;
     struct {
@@ -159,6 +160,7 @@ struct AstStmt {
     } assign;
     struct {
       AstName name;
+      AstName label;   // param w as "blocks.{i}.gamma": its path; else name is the last part of it
       AstType type;
       AstExpr *init;
     } param;   // init NULL: not given; evaluates to an initialiser

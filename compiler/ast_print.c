@@ -204,7 +204,8 @@ static void print_names(Printer *p, const AstName *names, int n) {
 }
 
 static void print_label(Printer *p, AstName label) {
-  if (label.text) fprintf(p->out, " as %s", label.text);
+  const char *quote = label.is_path ? "\"" : "";
+  if (label.text) fprintf(p->out, " as %s%s%s", quote, label.text, quote);
 }
 
 static void print_args(Printer *p, const AstArg *args, int n) {
@@ -317,7 +318,9 @@ static void print_stmt_head(Printer *p, const AstStmt *s) {
     break;
   case AST_PARAM:
   case AST_STATE:
-    fprintf(p->out, "%s %s: ", s->kind == AST_PARAM ? "param" : "state", s->param.name.text);
+    fprintf(p->out, "%s %s", s->kind == AST_PARAM ? "param" : "state", s->param.name.text);
+    print_label(p, s->param.label);
+    fputs(": ", p->out);
     print_type(p, &s->param.type);
     break;
   case AST_UPDATE:

@@ -39,7 +39,7 @@ static void flush_callers(Elaborator *e) {
 static void remember_callers(Elaborator *e) {
   for (Frame *f = e->frame; f && f->block && e->n_callers < MAX_CALLERS; f = f->caller)
     if (!same_place(f->call_pos, f->block->name.pos))   // else @predict's call, which is written nowhere
-      e->callers[e->n_callers++] = (AstName){f->block->name.text, f->call_pos};
+      e->callers[e->n_callers++] = (AstName){.text = f->block->name.text, .pos = f->call_pos};
 }
 
 // One message per place: a block called twice with the same mistake in it has one mistake.
@@ -288,7 +288,8 @@ MlirModule elaborate(MlirContext ctx, const AstFile *file, Define *defines, int 
     diag_error(e.diagnostics, DIAG_COMMAND_LINE, "--dtype must be f32, f64, bf16 or f16, found '%s'", dtype);
   e.dtype = nn_dtype_wide(e.precision);
   e.module = mlirModuleCreateEmpty(location_of(&e, (AstPos){file->source, 1, 1, 0}));
-  Frame globals = {.path = path_create(&e, ""), .precision = e.dtype};
+  Path *top = path_create(&e, "");
+  Frame globals = {.path = top, .body = top, .precision = e.dtype};
   e.frame = e.globals = &globals;
   Function *scratch = function_begin(&e, "constants", MODE_PREDICT);   // where a tensor expression at file level lands
   if (!dtype) precision_read(&e, &file->precision, &e.precision);

@@ -36,6 +36,7 @@ void frame_push(Elaborator *e, Frame *f, const AstItem *block, AstPos pos, Path 
                .call_pos = pos,
                .depth = e->frame->depth + 1,
                .path = path,
+               .body = path,
                .precision = e->frame->precision};
   e->frame = f;
 }
@@ -85,6 +86,44 @@ Path *path_enter(Elaborator *e, Path *parent, const char *name, bool explicit_na
     while (path_find(parent, name));
   }
   return path_create(e, path_join(e, parent->text, name));
+}
+
+// "layer1.{i}" with the integers that its names in braces have; NULL: reported.
+static const char *expand_path(Elaborator *e, const AstName *label) {
+  const char *text = "";
+  for (const char *s = label->text; *s;) {
+    const char *open = strchr(s, '{'), *close = open ? strchr(open, '}') : NULL;
+    if (!open) return elaborator_format(e, "%s%s", text, s);
+    const char *name = elaborator_format(e, "%.*s", close ? (int)(close - open - 1) : 0, open + 1);
+    const Variable *v = close ? find_variable(e->frame, name) : NULL;
+    if (v && v->broken) return NULL;
+    if (!v || v->value.kind != VALUE_INT) {
+      elaborator_error(e, label->pos, "'{%s}' in a path must be an integer that has a name here%s%s", name,
+                       v ? ", it is " : "", v ? value_describe(e, v->value) : "");
+      elaborator_hint(e, "for i in 0..n { x = f(x) as \"layers.{i}\" }");
+      return NULL;
+    }
+    text = elaborator_format(e, "%s%.*s%lld", text, (int)(open - s), s, (long long)v->value.i);
+    s = close + 1;
+  }
+  return text;
+}
+
+// Dots divide names that are not empty.
+static bool is_path(const char *text) {
+  size_t n = strlen(text);
+  return n > 0 && text[0] != '.' && text[n - 1] != '.' && !strstr(text, "..");
+}
+
+// Where the parameters of a call lie: below the loops around it, or with a path in quotes below the block it stands in.
+Path *path_of_label(Elaborator *e, const AstName *label, const char *otherwise) {
+  if (!label->is_path) return path_enter(e, e->frame->path, label->text ? label->text : otherwise, label->text != NULL);
+  const char *text = expand_path(e, label);
+  if (text && !is_path(text)) {
+    elaborator_error(e, label->pos, "\"%s\" is not a path of names with dots between them", text);
+    return NULL;
+  }
+  return text ? path_enter(e, e->frame->body, text, true) : NULL;
 }
 
 // --- Arguments
@@ -249,7 +288,7 @@ static bool exec_block(Elaborator *e, const Call *c, Path *path, Value *result) 
   return ok && (has_result || report_no_value(e, c->block));
 }
 
-bool call_block(Elaborator *e, const AstItem *b, AstPos pos, const char *name, int n, const CallArg *args,
+bool call_block(Elaborator *e, const AstItem *b, AstPos pos, const AstName *label, int n, const CallArg *args,
                 Value *result) {
   Call call = {.block = b, .pos = pos};
   if (!elaborator_stack_ok(e, pos)) return false;
@@ -259,9 +298,10 @@ bool call_block(Elaborator *e, const AstItem *b, AstPos pos, const char *name, i
     return false;
   }
   if (!bind_arguments(e, &call, n, args)) return false;
-  if (b->kind == AST_BLOCK)
-    return exec_block(e, &call, path_enter(e, e->frame->path, name ? name : b->name.text, name != NULL), result);
-  const char *path = name ? name : e->n_models > 1 ? b->name.text : "";
+  Path *below = b->kind == AST_BLOCK || label->is_path ? path_of_label(e, label, b->name.text) : NULL;
+  if (b->kind == AST_BLOCK) return below && exec_block(e, &call, below, result);
+  if (label->is_path && !below) return false;
+  const char *path = below ? below->text : label->text ? label->text : e->n_models > 1 ? b->name.text : "";
   const ModelCall *known = find_call(e->function, b, path, n, args);
   if (known) {
     *result = known->result;

@@ -72,14 +72,29 @@ static const char *eval_init(Elaborator *e, const AstExpr *x) {
   return NULL;
 }
 
-static bool declare_param(Elaborator *e, const char *name, AstPos pos, NnType type, const char *init, bool is_state) {
-  Path *path = e->frame->path;
-  if (!path_declare(e, path, name))
+// The scope of a declared parameter and its name there; with a path in quotes both are parts of it, and one that is
+// given twice is shared.
+static const char *declared_name(Elaborator *e, const AstStmt *s, const char **name) {
+  *name = s->param.name.text;
+  if (!s->param.label.text) return e->frame->path->text;
+  const Path *path = path_of_label(e, &s->param.label, NULL);
+  const char *dot = path ? strrchr(path->text, '.') : NULL;
+  if (path) *name = dot ? dot + 1 : path->text;
+  return path ? elaborator_format(e, "%.*s", dot ? (int)(dot - path->text) : 0, path->text) : NULL;
+}
+
+static bool declare_param(Elaborator *e, const AstStmt *s, NnType type, const char *init) {
+  const char *name = s->param.name.text, *outer = e->layer_path, *last;
+  AstPos pos = s->param.name.pos;
+  bool is_state = s->kind == AST_STATE;
+  if (!s->param.label.text && !path_declare(e, e->frame->path, name))
     return elaborator_error(e, pos, "%s '%s' is declared twice", is_state ? "state" : "parameter", name);
-  const char *outer = e->layer_path;
-  e->layer_path = path->text;
-  MlirValue v = is_state ? elaborator_state(e, pos, name, type, init) : elaborator_param(e, pos, name, type, init);
-  Slot *state = is_state && !nn_value_is_null(v) ? function_slot(e, name) : NULL;
+  const char *scope = declared_name(e, s, &last);
+  if (scope) e->layer_path = scope;
+  MlirValue v = !scope     ? (MlirValue){0}
+                : is_state ? elaborator_state(e, pos, last, type, init)
+                           : elaborator_param(e, pos, last, type, init);
+  Slot *state = is_state && !nn_value_is_null(v) ? function_slot(e, last) : NULL;
   e->layer_path = outer;
   if (state) state->declared = true;
   if (!nn_value_is_null(v) && type.dtype == e->dtype) v = value_cast(e, value_tensor(v), e->frame->precision).tensor;
@@ -102,7 +117,7 @@ static bool exec_param(Elaborator *e, const AstStmt *s) {
                     nn_dtype_name(type.dtype));
   }
   if (!ok) break_names(e, 1, name);
-  return ok && declare_param(e, name->text, name->pos, type, init, s->kind == AST_STATE);
+  return ok && declare_param(e, s, type, init);
 }
 
 // The value that a state has from the next step on. Until then its name stands for what it was when the step began.

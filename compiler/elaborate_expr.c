@@ -121,10 +121,12 @@ static bool map_layer(Elaborator *e, const LayerInfo *info, AstPos pos, int n, C
 
 static bool call_layer(Elaborator *e, const LayerInfo *info, AstPos pos, const AstName *label, int n, CallArg *args,
                        Value *result) {
-  const char *outer = e->layer_path, *name = label->text;
-  if (name && !info->has_parameters)
+  const char *outer = e->layer_path;
+  if (label->text && !info->has_parameters)
     return elaborator_error(e, label->pos, "%s makes no parameters that 'as' could name", info->name);
-  if (info->has_parameters) e->layer_path = path_enter(e, e->frame->path, name ? name : info->name, name != NULL)->text;
+  const Path *path = info->has_parameters ? path_of_label(e, label, info->name) : NULL;
+  if (info->has_parameters && !path) return false;
+  if (path) e->layer_path = path->text;
   set_location(e, pos);
   bool ok = map_layer(e, info, pos, n, args, result);
   e->layer_path = outer;
@@ -142,7 +144,7 @@ static bool eval_call(Elaborator *e, const AstExpr *x, Value *result) {
     return false;
   }
   if (!ok) return false;
-  return block ? call_block(e, block, x->pos, x->call.label.text, n, args, result)
+  return block ? call_block(e, block, x->pos, &x->call.label, n, args, result)
                : call_layer(e, layer, x->pos, &x->call.label, n, args, result);
 }
 

@@ -51,7 +51,8 @@ typedef struct Frame {
   const AstItem *block;   // NULL: the train section or file level
   AstPos call_pos;
   int depth;
-  Path *path;
+  Path *path;          // of parameters made here, below the loops
+  Path *body;          // of the block or model itself, which paths in quotes are relative to
   NnDtype precision;   // the type that is computed in
   int n, capacity;
   Variable *variables;
@@ -253,9 +254,10 @@ Variable *find_variable(Frame *f, const char *name);
 Variable *set_variable(Elaborator *e, const char *name, AstPos pos, Value value);
 Path *path_create(Elaborator *e, const char *text);
 Path *path_enter(Elaborator *e, Path *parent, const char *name, bool explicit_name);
+Path *path_of_label(Elaborator *e, const AstName *label, const char *otherwise);   // NULL: reported
 bool path_declare(Elaborator *e, Path *p, const char *name);   // a parameter below p; false: declared before
 const char *path_join(Elaborator *e, const char *parent, const char *name);
-bool call_block(Elaborator *e, const AstItem *b, AstPos pos, const char *name, int n_args, const CallArg *args,
+bool call_block(Elaborator *e, const AstItem *b, AstPos pos, const AstName *label, int n_args, const CallArg *args,
                 Value *result);
 // their names and number
 void block_check_arguments(Elaborator *e, const AstItem *b, AstPos pos, int n, const CallArg *args);

@@ -153,7 +153,7 @@ static void check_body(Elaborator *e, const AstBody *body) {
 // Names in the shapes of a signature are bound where it is called.
 static void know_dimensions(Elaborator *e, const AstExpr *x) {
   switch (x->kind) {
-  case AST_NAME: know(e, &(AstName){x->text, x->pos}); return;
+  case AST_NAME: know(e, &(AstName){.text = x->text, .pos = x->pos}); return;
   case AST_UNARY: know_dimensions(e, x->unary.x); return;
   case AST_BINARY:
     know_dimensions(e, x->binary.x);

@@ -276,7 +276,7 @@ static bool build_prediction(Elaborator *e, const AstItem *model, Function **out
     ok = predict_argument(e, model, i, &args[n], &given) && ok;
     n += given;
   }
-  ok = ok && call_block(e, model, model->name.pos, NULL, n, args, &result);
+  ok = ok && call_block(e, model, model->name.pos, &(AstName){0}, n, args, &result);
   if (ok) add_predictions(e, model, &result);
   ok = ok && f->n_outputs > 0 && !e->gave_up;
   frame_pop(e);

@@ -83,7 +83,7 @@ void parser_leave(Parser *p) { p->depth--; }
 bool parser_same_line(const Parser *p) { return p->brackets > 0 || !p->token.starts_line; }
 
 bool parser_name(Parser *p, AstName *name, const char *what) {
-  *name = (AstName){p->token.text, p->token.pos};
+  *name = (AstName){.text = p->token.text, .pos = p->token.pos};
   if (parser_accept(p, TOKEN_NAME)) return true;
   bool keyword = token_is_keyword(p->token.kind) && !p->panic && !p->token.starts_line;
   parser_expected(p, what);
@@ -96,6 +96,18 @@ bool parser_label(Parser *p, AstName *label) {
   if (!parser_at(p, TOKEN_AS) || !parser_same_line(p)) return true;
   parser_advance(p);
   return parser_name(p, label, "a name after 'as'");
+}
+
+// path := [ "as" ( NAME | STRING ) ]
+bool parser_path(Parser *p, AstName *label) {
+  if (!parser_at(p, TOKEN_AS) || !parser_same_line(p)) return true;
+  Parser ahead = *p;
+  ahead.panic = true;
+  parser_advance(&ahead);
+  if (!parser_at(&ahead, TOKEN_STRING)) return parser_label(p, label);
+  parser_advance(p);
+  *label = (AstName){.text = p->token.text, .pos = p->token.pos, .is_path = true};
+  return parser_accept(p, TOKEN_STRING);
 }
 
 // --- Items

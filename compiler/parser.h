@@ -39,6 +39,7 @@ void parser_hint_word(Parser *p, const char *word, bool was_quiet);
 bool parser_same_line(const Parser *p);   // the next token continues this line (or a bracket is open)
 bool parser_name(Parser *p, AstName *name, const char *what);
 bool parser_label(Parser *p, AstName *label);   // [ "as" NAME ]
+bool parser_path(Parser *p, AstName *label);    // [ "as" ( NAME | STRING ) ]
 
 // parser_expr.c
 AstExpr *parse_tuple(Parser *p);   // expr { "," expr }: one expression or a tuple

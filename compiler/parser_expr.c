@@ -46,7 +46,7 @@ static bool parse_argument(Parser *p, AstArg *arg) {
   AstExpr *e = parse_expr(p);
   if (e && e->kind == AST_NAME && parser_at(p, TOKEN_ASSIGN)) {
     parser_advance(p);
-    arg->name = (AstName){e->text, e->pos};
+    arg->name = (AstName){.text = e->text, .pos = e->pos};
     e = parse_expr(p);
   }
   arg->value = e;
@@ -84,7 +84,7 @@ static AstExpr *parse_call(Parser *p, AstName callee, AstExpr *piped) {
     if (!parser_expect(p, TOKEN_RPAREN, "',' or ')'")) return NULL;
     for (int i = 0; i < e->call.n_args; i++) below = larger(below, depth_of(e->call.args[i].value));
   }
-  if (!p->in_header && !parser_label(p, &e->call.label)) return NULL;
+  if (!p->in_header && !parser_path(p, &e->call.label)) return NULL;
   return parser_set_depth(p, e, below) ? e : NULL;
 }
 
@@ -170,7 +170,8 @@ static AstExpr *parse_primary(Parser *p) {
   case TOKEN_NAME:
     parser_advance(p);
     if (strcmp(t.text, "scan") == 0 && parser_at(p, TOKEN_LPAREN) && parser_same_line(p)) return parse_scan(p, t.pos);
-    if (parser_at(p, TOKEN_LPAREN) && parser_same_line(p)) return parse_call(p, (AstName){t.text, t.pos}, NULL);
+    if (parser_at(p, TOKEN_LPAREN) && parser_same_line(p))
+      return parse_call(p, (AstName){.text = t.text, .pos = t.pos}, NULL);
     e = parser_new_expr(p, AST_NAME, t.pos);
     e->text = t.text;
     return e;

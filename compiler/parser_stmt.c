@@ -75,7 +75,7 @@ static bool parse_assign(Parser *p, AstStmt *s, const AstExpr *targets) {
   for (int i = 0; i < (one ? 1 : targets->list.n); i++) {
     const AstExpr *target = one ? targets : targets->list.items[i];
     if (target->kind != AST_NAME) return parser_error(p, target->pos, "only names can be assigned to");
-    add_name(p, &s->assign.targets, &s->assign.n, (AstName){target->text, target->pos});
+    add_name(p, &s->assign.targets, &s->assign.n, (AstName){.text = target->text, .pos = target->pos});
   }
   parser_advance(p);
   s->assign.value = parse_tuple(p);
@@ -87,7 +87,7 @@ static bool parse_assign(Parser *p, AstStmt *s, const AstExpr *targets) {
 static bool parse_param(Parser *p, AstStmt *s) {
   s->kind = AST_PARAM;
   parser_advance(p);
-  if (!parser_name(p, &s->param.name, "the name of the parameter") ||
+  if (!parser_name(p, &s->param.name, "the name of the parameter") || !parser_path(p, &s->param.label) ||
       !parser_expect(p, TOKEN_COLON, "':' and the type") || !parse_type(p, &s->param.type))
     return false;
   if (parser_accept(p, TOKEN_ASSIGN) && !(s->param.init = parse_expr(p))) return false;
@@ -249,7 +249,7 @@ static bool parse_setting(Parser *p, AstStmt *s, AstName keyword) {
 
 // In train a line that starts with a name is an assignment when '=' or ',' follows, else a setting.
 static bool parse_train_line(Parser *p, AstStmt *s) {
-  AstName name = {p->token.text, p->token.pos};
+  AstName name = {.text = p->token.text, .pos = p->token.pos};
   parser_advance(p);
   bool assigns = (parser_at(p, TOKEN_ASSIGN) || parser_at(p, TOKEN_COMMA)) && !p->token.starts_line;
   if (!assigns) return parse_setting(p, s, name);
