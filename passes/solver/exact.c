@@ -3,6 +3,7 @@
 // smaller than that of the schedule it stands for; what nobody can want any more goes at once.
 #include <stdlib.h>
 
+#include "best_first.h"
 #include "internal.h"
 #include "support/alloc.h"
 
@@ -19,12 +20,6 @@ typedef struct State {
   int next;   // in its hash bucket; -1 at the end
 } State;
 
-typedef struct HeapEntry {
-  double estimate;   // extra cost so far plus what is certainly still to come
-  int executed;      // number of nodes executed: the larger first among equals
-  int state;
-} HeapEntry;
-
 typedef struct Exact {
   const RematProblem *problem;
   int n;
@@ -40,8 +35,7 @@ typedef struct Exact {
   int64_t max_states;
   int *buckets;   // Owned; first state of each, -1 when empty
   unsigned bucket_mask;
-  HeapEntry *heap;   // Owned
-  int heap_size, heap_capacity;
+  OpenStates open;
   bool full;   // max_states reached
 } Exact;
 
@@ -88,35 +82,6 @@ static double certain_extra(const Exact *exact, NodeSet executed, NodeSet memory
   return extra;
 }
 
-static bool heap_before(const HeapEntry *a, const HeapEntry *b) {
-  if (a->estimate != b->estimate) return a->estimate < b->estimate;
-  if (a->executed != b->executed) return a->executed > b->executed;
-  return a->state > b->state;
-}
-
-static void heap_push(Exact *exact, HeapEntry entry) {
-  if (exact->heap_size == exact->heap_capacity) {
-    exact->heap_capacity = 2 * exact->heap_capacity + 1024;
-    exact->heap = reallocate_array(exact->heap, (size_t)exact->heap_capacity, sizeof *exact->heap);
-  }
-  int at = exact->heap_size++;
-  for (int up; at > 0 && heap_before(&entry, &exact->heap[up = (at - 1) / 2]); at = up)
-    exact->heap[at] = exact->heap[up];
-  exact->heap[at] = entry;
-}
-
-static HeapEntry heap_pop(Exact *exact) {
-  HeapEntry top = exact->heap[0], last = exact->heap[--exact->heap_size];
-  int at = 0;
-  for (int down; (down = 2 * at + 1) < exact->heap_size; at = down) {
-    if (down + 1 < exact->heap_size && heap_before(&exact->heap[down + 1], &exact->heap[down])) down++;
-    if (!heap_before(&exact->heap[down], &last)) break;
-    exact->heap[at] = exact->heap[down];
-  }
-  exact->heap[at] = last;
-  return top;
-}
-
 static unsigned hash_state(NodeSet executed, NodeSet memory) {
   uint64_t key = executed * UINT64_C(0x9e3779b97f4a7c15) ^ memory * UINT64_C(0xc2b2ae3d27d4eb4f);
   key ^= key >> 29;
@@ -150,7 +115,7 @@ static void reach(Exact *exact, NodeSet executed, NodeSet memory, double extra, 
   exact->states[found].extra = extra;
   exact->states[found].parent = parent;
   exact->states[found].executing = v;
-  heap_push(exact, (HeapEntry){extra + rest, __builtin_popcountll(executed), found});
+  open_states_push(&exact->open, (OpenState){extra + rest, __builtin_popcountll(executed), found});
 }
 
 typedef struct Eviction {
@@ -244,8 +209,8 @@ RematExact remat_exact(const RematProblem *problem, int64_t budget_bytes, int64_
   prepare(exact, problem, budget_bytes);
   reach(exact, 0, 0, 0, -1, -1);
   RematExact outcome = REMAT_EXACT_INFEASIBLE;
-  while (exact->heap_size > 0 && !exact->full) {
-    int number = heap_pop(exact).state;
+  while (exact->open.n > 0 && !exact->full) {
+    int number = open_states_pop(&exact->open);
     if (exact->states[number].closed) continue;
     exact->states[number].closed = true;
     // Nothing is missing at the end: certain_extra is 0 there only when every output is in memory.
@@ -259,7 +224,7 @@ RematExact remat_exact(const RematProblem *problem, int64_t budget_bytes, int64_
   if (exact->full) outcome = REMAT_EXACT_UNKNOWN;
   free(exact->states);
   free(exact->buckets);
-  free(exact->heap);
+  free(exact->open.states);
   free(exact);
   return outcome;
 }

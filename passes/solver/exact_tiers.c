@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "best_first.h"
 #include "internal.h"
 #include "support/alloc.h"
 
@@ -31,11 +32,6 @@ typedef struct Label {
   bool is_dead;
 } Label;
 
-typedef struct HeapEntry {
-  double estimate;
-  int executed, label;
-} HeapEntry;
-
 typedef struct Exact {
   const RematProblem *problem;
   int n;
@@ -48,8 +44,7 @@ typedef struct Exact {
   int n_labels, capacity, max_labels;
   int *buckets;   // Owned
   unsigned mask;
-  HeapEntry *heap;   // Owned
-  int heap_size, heap_capacity;
+  OpenStates open;
   bool full;
 } Exact;
 
@@ -106,34 +101,6 @@ static double estimate(const Exact *exact, const Label *label) {
 }
 
 // ---- labels ----
-
-static bool heap_before(const HeapEntry *a, const HeapEntry *b) {
-  if (a->estimate != b->estimate) return a->estimate < b->estimate;
-  return a->executed != b->executed ? a->executed > b->executed : a->label > b->label;
-}
-
-static void heap_push(Exact *exact, HeapEntry entry) {
-  if (exact->heap_size == exact->heap_capacity) {
-    exact->heap_capacity = 2 * exact->heap_capacity + 1024;
-    exact->heap = reallocate_array(exact->heap, (size_t)exact->heap_capacity, sizeof *exact->heap);
-  }
-  int at = exact->heap_size++;
-  for (int up; at > 0 && heap_before(&entry, &exact->heap[up = (at - 1) / 2]); at = up)
-    exact->heap[at] = exact->heap[up];
-  exact->heap[at] = entry;
-}
-
-static int heap_pop(Exact *exact) {
-  int top = exact->heap[0].label, at = 0;
-  HeapEntry last = exact->heap[--exact->heap_size];
-  for (int down; (down = 2 * at + 1) < exact->heap_size; at = down) {
-    if (down + 1 < exact->heap_size && heap_before(&exact->heap[down + 1], &exact->heap[down])) down++;
-    if (!heap_before(&exact->heap[down], &last)) break;
-    exact->heap[at] = exact->heap[down];
-  }
-  exact->heap[at] = last;
-  return top;
-}
 
 // When a near copy is ready, as far as that matters to what may come.
 static double ready_for_more(const Exact *exact, const Label *label, int v) {
@@ -201,7 +168,7 @@ static void reach(Exact *exact, Label *label, int parent, int item) {
   label->next = exact->buckets[bucket];
   exact->labels[exact->n_labels] = *label;
   exact->buckets[bucket] = exact->n_labels;
-  heap_push(exact, (HeapEntry){rest, __builtin_popcount(label->sets.executed), exact->n_labels});
+  open_states_push(&exact->open, (OpenState){rest, __builtin_popcount(label->sets.executed), exact->n_labels});
   exact->n_labels++;
 }
 
@@ -424,8 +391,8 @@ RematExact remat_exact_tiers(const RematProblem *problem, int64_t budget_bytes, 
   prepare(exact, problem, budget_bytes);
   begin(exact);
   RematExact outcome = REMAT_EXACT_INFEASIBLE;
-  while (exact->heap_size > 0 && !exact->full) {
-    int number = heap_pop(exact);
+  while (exact->open.n > 0 && !exact->full) {
+    int number = open_states_pop(&exact->open);
     if (exact->labels[number].is_dead) continue;
     Label label = exact->labels[number];
     bool is_done = label.sets.executed == exact->computed && !(exact->outputs & (NodeSet)~label.sets.near);
@@ -440,7 +407,7 @@ RematExact remat_exact_tiers(const RematProblem *problem, int64_t budget_bytes, 
   if (exact->full) outcome = REMAT_EXACT_UNKNOWN;
   free(exact->labels);
   free(exact->buckets);
-  free(exact->heap);
+  free(exact->open.states);
   free(exact);
   return outcome;
 }
