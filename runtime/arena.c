@@ -1,6 +1,7 @@
 // The arena: one mapping of the planned size, huge pages advised, every page touched before the first step, so that a
 // step never waits for the kernel and a machine with too little memory is noticed at the start.
 #include <errno.h>
+#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -23,12 +24,13 @@ static int64_t machine_memory_bytes(void) {
   return total < 0 ? -1 : total * 1024;
 }
 
-bool arena_create(Arena *a, int64_t bytes) {
+bool arena_create(Arena *a, int64_t bytes, int threads) {
   char need[32], have[32];
-  memset(a, 0, sizeof *a);
+  *a = (Arena){.threads = threads};
   int64_t memory = nnc_program.device->open ? -1 : machine_memory_bytes();
   if (memory > 0 && bytes > memory) {
-    report_error("the program needs an arena of %s, this machine has %s; compile with a smaller --memory-budget or "
+    report_cause(NNC_ERROR_MEMORY,
+                 "the program needs an arena of %s, this machine has %s; compile with a smaller --memory-budget or "
                  "batch",
                  print_bytes(bytes, need, sizeof need), print_bytes(memory, have, sizeof have));
     return false;
@@ -38,7 +40,8 @@ bool arena_create(Arena *a, int64_t bytes) {
   a->mapping = mmap(NULL, (size_t)a->mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
                     0);
   if (a->mapping == MAP_FAILED) {
-    report_error("cannot map an arena of %s: %s", print_bytes(bytes, need, sizeof need), strerror(errno));
+    report_cause(NNC_ERROR_MEMORY, "cannot map an arena of %s: %s", print_bytes(bytes, need, sizeof need),
+                 strerror(errno));
     a->mapping = NULL;
     return false;
   }
@@ -48,7 +51,8 @@ bool arena_create(Arena *a, int64_t bytes) {
 #ifdef MADV_HUGEPAGE
   if (page == HUGE_PAGE) madvise(a->base, (size_t)(bytes / HUGE_PAGE * HUGE_PAGE), MADV_HUGEPAGE);
 #endif
-#pragma omp parallel for schedule(static)
+  if (!threads) threads = omp_get_max_threads();
+#pragma omp parallel for schedule(static) num_threads(threads)
   for (int64_t i = 0; i < bytes; i += 4096) ((volatile char *)a->base)[i] = 0;
   return true;
 }

@@ -237,8 +237,9 @@ static void execute(const void *record, void *const *buffers, void *workspace) {
   else run_forward(&p, &loops);
 }
 
-const NncOperation *nnc_attention_prepare(const NncAttention *a, char *error, size_t size) {
-  return library_prepare_loops(execute, a, nnc_attention_scratch(a), a->scratch_bytes, error, size);
+const NncOperation *nnc_attention_prepare(Library *lib, const NncAttention *a, char *error, size_t size) {
+  return library_prepare_loops(lib, execute, a, library_threads(lib) * bytes_of_thread(a), a->scratch_bytes, error,
+                               size);
 }
 
 const char *nnc_attention_implementation(const NncAttention *a) {

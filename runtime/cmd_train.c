@@ -123,7 +123,7 @@ static bool count_steps(Training *t) {
   t->s.total_steps = t->state.total = t->total;
   t->state.per_epoch = t->steps_per_epoch;
   t->state.micro_batches = micro_batches() * ranks.size;
-  t->state.threads = p->device->threads ? p->device->threads() : 0;
+  t->state.threads = t->s.arena.threads;
   return true;
 }
 
@@ -394,7 +394,7 @@ static bool out_of_patience(const Training *t) {
 
 static void print_evaluation(Training *t, const Metrics *m) {
   log_record(&t->log, "eval", t->state.step, epoch_of(t), m, -1, seconds_now() - t->start);
-  progress_clear();
+  report_clear_line();
   printf("eval after step %lld:", (long long)t->state.step);
   for (int i = 0; i < m->n; i++) printf("  %s %.4f", m->names[i], m->values[i]);
   printf("  (%lld records)\n", (long long)t->eval_data.records);
@@ -425,7 +425,7 @@ static bool evaluate(Training *t) {
 
 // The device or the data failed, and has said why. What was saved before stays as it is.
 static void stop_failed(const Training *t, int64_t step) {
-  progress_clear();
+  report_clear_line();
   fprintf(stderr, "%s: stopped in step %lld of %lld", report_name(), (long long)step, (long long)t->total);
   if (t->saved_step > 0)
     fprintf(stderr, "; %s holds the state after step %lld: continue with --resume", t->o.save,

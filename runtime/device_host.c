@@ -17,12 +17,13 @@ typedef struct Prepared {
 
 typedef struct HostFunction {
   const NncFunction *f;
-  const Arena *arena;   // Borrowed
-  Prepared *steps;      // Owned; the function's, then those inside of scans
-  void **addresses;     // Owned
+  NncLibrary *library;   // Owned
+  const Arena *arena;    // Borrowed
+  Prepared *steps;       // Owned; the function's, then those inside of scans
+  void **addresses;      // Owned
 } HostFunction;
 
-static int largest_thread_count(int asked) {
+static int thread_count(int asked) {
   int n = asked > 0 ? asked : omp_get_max_threads();
   int planned = nnc_program.threads;
   if (planned > 0 && n > planned) {
@@ -34,33 +35,38 @@ static int largest_thread_count(int asked) {
   return n;
 }
 
-static bool check_machine(const DeviceOptions *o) {
+static bool check_machine(const DeviceOptions *o, int *threads) {
   const char *isa = nnc_program.isa;
   if (isa && *isa && !nnc_library_set_isa(isa)) {
     report_error("compiled for %s (%s), but this machine offers %s: compile %s on this machine", isa,
                  nnc_program.cpu ? nnc_program.cpu : "unknown cpu", nnc_library_isa(), nnc_program.source);
     return false;
   }
-  int n = largest_thread_count(o->threads);
-  omp_set_dynamic(0);
-  omp_set_num_threads(n);
-  nnc_library_set_threads(n);
+  *threads = thread_count(o->threads);
   return true;
 }
 
-static const NncOperation *operation_of(const NncStep *s, char *error, size_t size) {
+// OpenMP keeps its settings for each thread.
+static bool enter(const Arena *a) {
+  omp_set_dynamic(0);
+  omp_set_num_threads(a->threads);
+  return true;
+}
+
+static const NncOperation *operation_of(NncLibrary *library, const NncStep *s, char *error, size_t size) {
   switch (s->kind) {
 #define PREPARE(KIND, name, Record, gpu) \
-  case NNC_STEP_##KIND: return nnc_##name##_prepare(s->name, error, size);
+  case NNC_STEP_##KIND: return nnc_##name##_prepare(library, s->name, error, size);
     NNC_LIBRARY_RECORDS(PREPARE)
 #undef PREPARE
   default: return NULL;
   }
 }
 
-static bool prepare_operation(const NncFunction *f, const NncStep *s, Prepared *p) {
+static bool prepare_operation(const HostFunction *h, const NncStep *s, Prepared *p) {
+  const NncFunction *f = h->f;
   char error[256];
-  p->operation = operation_of(s, error, sizeof error);
+  p->operation = operation_of(h->library, s, error, sizeof error);
   if (p->operation && step_scratch_bytes(s) > 0 && s->workspace < 0)
     report_internal("step %s of %s has no workspace", s->label, f->name);
   if (!p->operation)
@@ -71,6 +77,7 @@ static bool prepare_operation(const NncFunction *f, const NncStep *s, Prepared *
 
 static void release(void *prepared) {
   HostFunction *h = prepared;
+  nnc_library_close(h->library);
   free(h->steps);
   free(h->addresses);
   free(h);
@@ -83,10 +90,10 @@ static bool prepare_step(HostFunction *h, const Arena *arena, const NncStep *s, 
   for (int j = 0; j < s->n_buffers; j++)
     h->addresses[(*n)++] = is_far_address(s->buffers[j]) ? NULL : arena->base + s->buffers[j];
   p->workspace = s->workspace < 0 ? NULL : arena->base + s->workspace;
-  int max_threads = omp_get_max_threads();
+  int max_threads = arena->threads;
   int64_t worth = s->grain > 0 ? s->extent / s->grain : s->extent;
   p->threads = worth < 1 ? 1 : worth < max_threads ? (int)worth : max_threads;
-  if (step_scratch_bytes(s) >= 0 && s->kind != NNC_STEP_COLLECTIVE) return prepare_operation(h->f, s, p);
+  if (step_scratch_bytes(s) >= 0 && s->kind != NNC_STEP_COLLECTIVE) return prepare_operation(h, s, p);
   if (s->kind != NNC_STEP_SCAN) return true;
   p->inner = *inner;
   *inner += s->scan->n_steps;
@@ -106,6 +113,7 @@ static void *prepare(const NncFunction *f, const Arena *arena) {
   HostFunction *h = xcalloc(1, sizeof *h);
   h->f = f;
   h->arena = arena;
+  h->library = nnc_library_open(arena->threads);
   size_t n = 0, n_steps = (size_t)f->n_steps;
   for (int i = 0; i < f->n_steps; i++) count_step(&f->steps[i], &n_steps, &n);
   h->steps = xcalloc(n_steps, sizeof *h->steps);
@@ -186,7 +194,7 @@ static void run_scan(const NncScan *scan, const Prepared *p, StepWatch *w) {
   if (w) w->depth--;
 }
 
-// OpenMP has a number of threads for each thread that asks, and a lane's has not been told yet.
+// A lane's thread has not told OpenMP yet.
 static bool watch_step(void *prepared, int step, StepWatch *w) {
   const HostFunction *h = prepared;
   const NncStep *s = &h->f->steps[step];
@@ -194,7 +202,7 @@ static bool watch_step(void *prepared, int step, StepWatch *w) {
     return arena_read(h->arena, s->buffers[0], h->steps[step].buffers[1], s->copy_bytes);
   if (s->kind == NNC_STEP_COPY && is_far_address(s->buffers[1]))
     return arena_write(h->arena, s->buffers[1], h->steps[step].buffers[0], s->copy_bytes);
-  omp_set_num_threads(nnc_library_threads());
+  omp_set_num_threads(h->arena->threads);
   run_one(s, &h->steps[step], w);
   return true;
 }
@@ -217,10 +225,10 @@ static void describe(char *text, size_t size) {
 
 const NncDevice nnc_device_host = {.name = "host",
                                    .check = check_machine,
+                                   .enter = enter,
                                    .prepare = prepare,
                                    .release = release,
                                    .run_step = run_step,
                                    .watch_step = watch_step,
                                    .implementation = implementation,
-                                   .describe = describe,
-                                   .threads = nnc_library_threads};
+                                   .describe = describe};

@@ -43,7 +43,8 @@ static bool take_room(const FarFile *f, int64_t bytes) {
   do error = posix_fallocate(f->fd, 0, bytes);
   while (error == EINTR);
   if (error)
-    report_error("no room for the far arena of %s (%lld bytes) in %s: %s; --far=PATH names another folder",
+    report_cause(NNC_ERROR_FILE,
+                 "no room for the far arena of %s (%lld bytes) in %s: %s; --far=PATH names another folder",
                  print_bytes(bytes, text, sizeof text), (long long)bytes, f->where, strerror(error));
   return !error;
 }
@@ -66,7 +67,8 @@ FarFile *far_open(const char *path, int64_t bytes) {
   f->where = xstrdup(path);
   f->fd = !there ? open_named(path) : S_ISDIR(s.st_mode) ? open_in_folder(path) : -1;
   if (f->fd < 0) {
-    report_error("cannot make a file for the far arena %s %s: %s; --far=PATH names another folder, or a file that is "
+    report_cause(NNC_ERROR_FILE,
+                 "cannot make a file for the far arena %s %s: %s; --far=PATH names another folder, or a file that is "
                  "not there",
                  there && S_ISDIR(s.st_mode) ? "in" : "at", path, strerror(errno));
     far_close(f);
@@ -74,7 +76,7 @@ FarFile *far_open(const char *path, int64_t bytes) {
   }
   for (int i = 0; i < 2; i++)
     if (posix_memalign((void **)&f->pieces[i], FAR_BLOCK, PIECE)) f->pieces[i] = NULL;
-  if (!f->pieces[0] || !f->pieces[1]) report_error("no memory to read and write the far arena");
+  if (!f->pieces[0] || !f->pieces[1]) report_cause(NNC_ERROR_MEMORY, "no memory to read and write the far arena");
   if (!f->pieces[0] || !f->pieces[1] || !take_room(f, bytes)) {
     far_close(f);
     return NULL;

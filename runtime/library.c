@@ -5,6 +5,7 @@
 #include "runtime/runtime.h"
 
 #include <omp.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,23 +26,28 @@ static const struct {
     {"sse41", dnnl_cpu_isa_sse41},
 };
 
-static Library library;
-static bool isa_is_limited;   // oneDNN accepts one limit, before anything else
+static Library questions;
 
-static bool limit_isa(dnnl_cpu_isa_t isa) {
+// oneDNN accepts one limit for the process, before anything else: whoever comes first sets it.
+static pthread_mutex_t isa_lock = PTHREAD_MUTEX_INITIALIZER;
+static bool isa_is_limited;
+
+static void limit_isa(dnnl_cpu_isa_t isa) {
+  pthread_mutex_lock(&isa_lock);
+  if (!isa_is_limited) dnnl_set_max_cpu_isa(isa);
   isa_is_limited = true;
-  return dnnl_set_max_cpu_isa(isa) == dnnl_success;
+  pthread_mutex_unlock(&isa_lock);
 }
 
 bool nnc_library_set_isa(const char *isa) {
-  for (size_t i = 0; i < sizeof isa_names / sizeof *isa_names && !isa_is_limited; i++)
+  for (size_t i = 0; i < sizeof isa_names / sizeof *isa_names; i++)
     if (strcmp(isa, isa_names[i].name) == 0) limit_isa(isa_names[i].isa);
   return strcmp(isa, "native") == 0 || strcmp(isa, nnc_library_isa()) == 0;
 }
 
 const char *nnc_library_isa(void) {
 #if defined(__x86_64__)
-  if (!isa_is_limited) limit_isa(isa_names[0].isa);
+  limit_isa(isa_names[0].isa);
   unsigned effective = (unsigned)dnnl_get_effective_cpu_isa();
   for (size_t i = 0; i < sizeof isa_names / sizeof *isa_names; i++)
     if ((effective & (unsigned)isa_names[i].isa) == (unsigned)isa_names[i].isa) return isa_names[i].name;
@@ -49,27 +55,68 @@ const char *nnc_library_isa(void) {
   return "native";
 }
 
-void nnc_library_set_threads(int n) { library.threads = n < 1 ? 0 : n; }
-int nnc_library_threads(void) { return library.threads ? library.threads : omp_get_max_threads(); }
+int library_threads(const Library *lib) { return lib->threads ? lib->threads : omp_get_max_threads(); }
+
+void nnc_library_set_threads(int n) { questions.threads = n < 1 ? 0 : n; }
+int nnc_library_threads(void) { return library_threads(&questions); }
 
 bool library_has_bf16(void) { return strcmp(nnc_library_isa(), isa_names[0].name) == 0; }
 
 static void check(dnnl_status_t status, const char *what) {
-  if (status == dnnl_success) return;
-  fprintf(stderr, "nnc: internal error: oneDNN cannot %s (status %d)\n", what, (int)status);
-  exit(70);
+  if (status != dnnl_success) report_internal("oneDNN cannot %s (status %d)", what, (int)status);
 }
 
-Library *library_get(void) {
-  if (!library.engine) {
-    if (!isa_is_limited) limit_isa(isa_names[0].isa);
-    check(dnnl_engine_create(&library.engine, dnnl_cpu, 0), "create an engine");
-    check(dnnl_stream_create(&library.stream, library.engine, dnnl_stream_default_flags), "create a stream");
-    check(dnnl_primitive_attr_create(&library.attr), "create attributes");
-    check(dnnl_primitive_attr_set_scratchpad_mode(library.attr, dnnl_scratchpad_mode_user),
-          "use the caller's scratchpad");
+// What an operation needs to be described.
+static void start(Library *lib) {
+  if (lib->engine) return;
+  limit_isa(isa_names[0].isa);
+  check(dnnl_engine_create(&lib->engine, dnnl_cpu, 0), "create an engine");
+  check(dnnl_stream_create(&lib->stream, lib->engine, dnnl_stream_default_flags), "create a stream");
+  check(dnnl_primitive_attr_create(&lib->attr), "create attributes");
+  check(dnnl_primitive_attr_set_scratchpad_mode(lib->attr, dnnl_scratchpad_mode_user), "use the caller's scratchpad");
+}
+
+Library *library_of_questions(void) {
+  start(&questions);
+  return &questions;
+}
+
+Library *nnc_library_open(int threads) {
+  Library *lib = xcalloc(1, sizeof *lib);
+  lib->threads = threads < 1 ? 0 : threads;
+  return lib;
+}
+
+static void free_operation(NncOperation *op) {
+  for (int i = 0; i < 3; i++) {
+    LibraryOperand *o = &op->operand[i];
+    if (o->reorder) dnnl_primitive_destroy(o->reorder);
+    if (o->memory_given) dnnl_memory_destroy(o->memory_given);
+    if (o->memory_used) dnnl_memory_destroy(o->memory_used);
   }
-  return &library;
+  if (op->primitive) dnnl_primitive_destroy(op->primitive);
+  if (op->scratchpad) dnnl_memory_destroy(op->scratchpad);
+  library_release(op);
+  if (op->is_conv) free((char *)(uintptr_t)op->conv.weights_layout);
+  free(op);
+}
+
+static void free_operations(NncOperation *list) {
+  while (list) {
+    NncOperation *next = list->next;
+    free_operation(list);
+    list = next;
+  }
+}
+
+void nnc_library_close(Library *lib) {
+  if (!lib) return;
+  free_operations(lib->operations);
+  free_operations(lib->loops);
+  if (lib->attr) dnnl_primitive_attr_destroy(lib->attr);
+  if (lib->stream) dnnl_stream_destroy(lib->stream);
+  if (lib->engine) dnnl_engine_destroy(lib->engine);
+  free(lib);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -162,9 +209,9 @@ void library_release(NncOperation *op) {
 }
 
 // Primitives take their number of threads from OpenMP's setting at the time they are described.
-NncOperation *library_find(const NncConv *c, const NncMatmul *m) {
-  Library *lib = library_get();
-  int threads = nnc_library_threads();
+NncOperation *library_find(Library *lib, const NncConv *c, const NncMatmul *m) {
+  int threads = library_threads(lib);
+  start(lib);
   NncConv conv;
   if (c) {
     conv = *c;
@@ -174,8 +221,8 @@ NncOperation *library_find(const NncConv *c, const NncMatmul *m) {
     if (op->threads == threads && op->is_conv == (c != NULL) &&
         (c ? library_conv_equal(&op->conv, &conv) : library_matmul_equal(&op->matmul, m)))
       return op;
-  NncOperation *op = calloc(1, sizeof *op);
-  if (!op) abort();
+  NncOperation *op = xcalloc(1, sizeof *op);
+  op->library = lib;
   op->is_conv = c != NULL;
   op->threads = threads;
   if (c) op->conv = conv;
@@ -188,7 +235,7 @@ NncOperation *library_find(const NncConv *c, const NncMatmul *m) {
     free(op);
     return NULL;
   }
-  if (c) op->conv.weights_layout = strdup(conv.weights_layout);   // lives as long as the cache
+  if (c) op->conv.weights_layout = xstrdup(conv.weights_layout);
   op->next = lib->operations;
   lib->operations = op;
   return op;
@@ -210,29 +257,29 @@ void library_adopt_converted(NncOperation *op, const NncOperation *inner) {
 }
 
 int64_t nnc_conv_scratch(const NncConv *c) {
-  const NncOperation *op = library_find(c, NULL);
+  const NncOperation *op = library_find(&questions, c, NULL);
   return op ? op->scratch_bytes : -1;
 }
 
 int64_t nnc_matmul_scratch(const NncMatmul *m) {
-  const NncOperation *op = library_find(NULL, m);
+  const NncOperation *op = library_find(&questions, NULL, m);
   return op ? op->scratch_bytes : -1;
 }
 
 const char *nnc_conv_implementation(const NncConv *c) {
-  const NncOperation *op = library_find(c, NULL);
+  const NncOperation *op = library_find(&questions, c, NULL);
   return op ? op->implementation : "invalid";
 }
 
 const char *nnc_matmul_implementation(const NncMatmul *m) {
-  const NncOperation *op = library_find(NULL, m);
+  const NncOperation *op = library_find(&questions, NULL, m);
   return op ? op->implementation : "invalid";
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Execution
 
-static void make_primitives(Library *lib, NncOperation *op) {
+static void make_primitives(const Library *lib, NncOperation *op) {
   static char none[NNC_ALIGN];   // a memory object needs some address to be made with
   if (op->desc) {
     check(dnnl_primitive_create(&op->primitive, op->desc), "create a primitive");
@@ -269,29 +316,28 @@ static const NncOperation *prepare(NncOperation *op, int64_t planned, char *erro
     if (o->is_prepared) continue;
     int before = omp_get_max_threads();
     omp_set_num_threads(o->threads);
-    make_primitives(library_get(), o);
+    make_primitives(o->library, o);
     omp_set_num_threads(before);
   }
   return op;
 }
 
-const NncOperation *nnc_conv_prepare(const NncConv *c, char *error, size_t size) {
-  return prepare(library_find(c, NULL), c->scratch_bytes, error, size);
+const NncOperation *nnc_conv_prepare(Library *lib, const NncConv *c, char *error, size_t size) {
+  return prepare(library_find(lib, c, NULL), c->scratch_bytes, error, size);
 }
 
-const NncOperation *nnc_matmul_prepare(const NncMatmul *m, char *error, size_t size) {
-  return prepare(library_find(NULL, m), m->scratch_bytes, error, size);
+const NncOperation *nnc_matmul_prepare(Library *lib, const NncMatmul *m, char *error, size_t size) {
+  return prepare(library_find(lib, NULL, m), m->scratch_bytes, error, size);
 }
 
-const NncOperation *library_prepare_loops(LibraryLoops loops, const void *record, int64_t needed, int64_t planned,
-                                          char *error, size_t size) {
-  if (!fits("own loops", nnc_library_threads(), needed, planned, error, size)) return NULL;
-  for (const NncOperation *op = library.loops; op; op = op->next)
+const NncOperation *library_prepare_loops(Library *lib, LibraryLoops loops, const void *record, int64_t needed,
+                                          int64_t planned, char *error, size_t size) {
+  if (!fits("own loops", library_threads(lib), needed, planned, error, size)) return NULL;
+  for (const NncOperation *op = lib->loops; op; op = op->next)
     if (op->record == record) return op;
-  NncOperation *op = calloc(1, sizeof *op);
-  if (!op) abort();
-  *op = (NncOperation){.loops = loops, .record = record, .next = library.loops};
-  return library.loops = op;
+  NncOperation *op = xcalloc(1, sizeof *op);
+  *op = (NncOperation){.loops = loops, .record = record, .library = lib, .next = lib->loops};
+  return lib->loops = op;
 }
 
 static bool run_reorder(const NncOperation *op, const LibraryOperand *o) {
@@ -300,7 +346,7 @@ static bool run_reorder(const NncOperation *op, const LibraryOperand *o) {
       {DNNL_ARG_TO, o->is_output ? o->memory_given : o->memory_used},
       {DNNL_ARG_SCRATCHPAD, op->scratchpad},
   };
-  return dnnl_primitive_execute(o->reorder, library.stream, op->scratchpad ? 3 : 2, args) == dnnl_success;
+  return dnnl_primitive_execute(o->reorder, op->library->stream, op->scratchpad ? 3 : 2, args) == dnnl_success;
 }
 
 // Runs of neighbours, one after another: count[2] elements, of which count[0] x count[1] lie where the strides say.
@@ -376,11 +422,11 @@ bool nnc_operation_execute(const NncOperation *op, void *const *buffers, void *w
                  address[op->gemm_buffer[2]], (char *)workspace + op->scratchpad_offset);
   } else {
     args[3] = (dnnl_exec_arg_t){DNNL_ARG_SCRATCHPAD, op->scratchpad};
-    if (dnnl_primitive_execute(op->primitive, library.stream, 4, args) != dnnl_success) return false;
+    if (dnnl_primitive_execute(op->primitive, op->library->stream, 4, args) != dnnl_success) return false;
   }
   for (int i = 0; i < 3 && ok; i++)
     if (op->operand[i].reordered && op->operand[i].is_output) ok = run_reorder(op, &op->operand[i]);
-  return ok && dnnl_stream_wait(library.stream) == dnnl_success;
+  return ok && dnnl_stream_wait(op->library->stream) == dnnl_success;
 }
 
 // A bucket that is larger than a piece goes piece by piece through the same buffer. The parts of the ranks differ by

@@ -21,8 +21,13 @@
 bool nnc_library_set_isa(const char *isa);
 // The instruction set in use: one of the names above, "native" on machines other than x86-64. Static string.
 const char *nnc_library_isa(void);
-// Threads that primitives are made for, OpenMP's maximum unless set. Scratch sizes depend on it. Setting it to n < 1
-// resets it.
+// Operations that are made for so many threads, 0: OpenMP's maximum. Nothing of two libraries is shared, so that two
+// threads may use one each.
+typedef struct NncLibrary NncLibrary;
+NncLibrary *nnc_library_open(int threads);     // Owned by the caller
+void nnc_library_close(NncLibrary *library);   // and its operations; NULL allowed
+// Threads that scratch and implementation suppose, OpenMP's maximum unless set. Scratch sizes depend on it. Setting it
+// to n < 1 resets it.
 void nnc_library_set_threads(int n);
 int nnc_library_threads(void);
 
@@ -33,14 +38,15 @@ int nnc_library_threads(void);
 //   not "", "oihw" or a name that nnc_weights_layout_split accepts). About 0.2 ms for a new record of oneDNN's;
 //   repeated calls are looked up. Attention: for nnc_library_threads() threads.
 // prepare: for the step loop. NULL with a message in error (size bytes) where the record is inconsistent or needs more
-//   than its scratch_bytes. Made once at start and executed many times; equal records share one. The record must stay.
+//   than its scratch_bytes. Made once at start and executed many times, by one thread at a time; equal records share
+//   one. The record must stay.
 // implementation: what would run, for --emit=plan and `bench`: "jit:avx512_core", "brgconv:avx512_core", "direct", or
 // ""
 //   where there is only one. Static string.
-typedef struct NncOperation NncOperation;   // lives until the process ends
-#define NNC_LIBRARY_FUNCTIONS(KIND, name, Record, gpu)                                      \
-  int64_t nnc_##name##_scratch(const Record *record);                                       \
-  const NncOperation *nnc_##name##_prepare(const Record *record, char *error, size_t size); \
+typedef struct NncOperation NncOperation;   // lives as long as its library
+#define NNC_LIBRARY_FUNCTIONS(KIND, name, Record, gpu)                                                           \
+  int64_t nnc_##name##_scratch(const Record *record);                                                            \
+  const NncOperation *nnc_##name##_prepare(NncLibrary *library, const Record *record, char *error, size_t size); \
   const char *nnc_##name##_implementation(const Record *record);
 NNC_LIBRARY_RECORDS(NNC_LIBRARY_FUNCTIONS)
 #undef NNC_LIBRARY_FUNCTIONS

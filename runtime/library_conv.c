@@ -136,14 +136,14 @@ static bool adopt_product_of(Library *lib, NncOperation *op) {
   return (few || (is_weight_grad && c->o <= c->c)) && library_product_fits(&m) && library_adopt_product(lib, op, &m);
 }
 
-static bool describe_converted(NncOperation *op) {
+static bool describe_converted(Library *lib, NncOperation *op) {
   NncConv f = op->conv;
   bool converts = f.result != NNC_F32;
   f.dtype = f.result = NNC_F32;
   const int64_t x = f.n * f.c * f.h * f.w, w = f.o * (f.c / f.groups) * f.kh * f.kw, y = f.n * f.o * f.oh * f.ow;
   const int64_t sizes[3][3] = {{x, w, y}, {y, w, x}, {x, y, w}};   // by pass, in the order of the buffers
   for (int i = 0; i < (converts ? 3 : 2); i++) op->copy[i] = (LibraryCopy){.count = {1, 1, sizes[f.pass][i]}};
-  const NncOperation *inner = library_find(&f, NULL);
+  const NncOperation *inner = library_find(lib, &f, NULL);
   if (!inner) return false;
   library_adopt_converted(op, inner);
   return true;
@@ -161,7 +161,7 @@ bool library_describe_conv(Library *lib, NncOperation *op) {
   int perm[NNC_MAX_RANK];
   if (!nnc_weights_layout_split(c->weights_layout, c, &rank, split, perm)) return false;
   bool narrow = c->dtype == NNC_BF16 || c->dtype == NNC_F16;
-  if (c->dtype == NNC_F16 || (narrow && !library_has_bf16())) return describe_converted(op);
+  if (c->dtype == NNC_F16 || (narrow && !library_has_bf16())) return describe_converted(lib, op);
   if (!narrow && c->dtype != NNC_F32)
     return c->dtype == NNC_F64 && strcmp(c->weights_layout, "oihw") == 0 && library_adopt_direct(lib, op);
 
@@ -179,7 +179,7 @@ bool library_describe_conv(Library *lib, NncOperation *op) {
   if (fits && !narrow && winograd_fits(c, op->threads)) return library_adopt_winograd(lib, op);
   if (fits && (try_layouts(lib, op, &x->given, &any_w, &y->given) || try_layouts(lib, op, &any_x, &any_w, &any_y)))
     return true;
-  if (narrow) return describe_converted(op);
+  if (narrow) return describe_converted(lib, op);
   for (int i = 0; i < 3; i++) op->operand[i].used = op->operand[i].given;
   return library_weights_desc("oihw", c, &w->used) && library_adopt_direct(lib, op);
 }
@@ -189,7 +189,7 @@ const char *nnc_conv_weights_layout(const NncConv *c, char *buf, size_t size) {
   plain.weights_layout = "oihw";
   NncOperation op = {.is_conv = true, .conv = plain, .threads = nnc_library_threads()};
   const char *name = "oihw";
-  Library *lib = library_get();
+  Library *lib = library_of_questions();
   if (c->dtype == NNC_F16 || (c->dtype == NNC_BF16 && !library_has_bf16())) {
     plain.dtype = plain.result = NNC_F32;
     return nnc_conv_weights_layout(&plain, buf, size);

@@ -56,24 +56,28 @@ struct NncOperation {
   LibraryLoops loops;
   const void *record;   // Borrowed
   bool is_prepared;
+  struct NncLibrary *library;   // Borrowed: whose it is
   struct NncOperation *next;
 };
 
-typedef struct Library {
-  dnnl_engine_t engine;
+struct NncLibrary {
+  dnnl_engine_t engine;   // NULL: nothing has been described yet
   dnnl_stream_t stream;
   dnnl_primitive_attr_t attr;   // scratchpad mode user
   int threads;                  // 0: OpenMP's maximum
-  NncOperation *operations;     // of oneDNN and of its kinds
-  NncOperation *loops;          // of own loops without state
-} Library;
+  NncOperation *operations;     // Owned; of oneDNN and of its kinds
+  NncOperation *loops;          // Owned; of own loops without state
+};
+typedef struct NncLibrary Library;
 
 // Prepares own loops that need nothing but their record: nnc_<name>_prepare, with what nnc_<name>_scratch says now and
 // the record has.
-const NncOperation *library_prepare_loops(LibraryLoops loops, const void *record, int64_t needed, int64_t planned,
-                                          char *error, size_t size);
+const NncOperation *library_prepare_loops(Library *lib, LibraryLoops loops, const void *record, int64_t needed,
+                                          int64_t planned, char *error, size_t size);
 
-Library *library_get(void);   // made on first use; oneDNN's engine lives as long as the process
+// What the functions without a library describe operations in; lives as long as the process.
+Library *library_of_questions(void);
+int library_threads(const Library *lib);
 
 static inline int64_t library_align(int64_t bytes) { return (bytes + NNC_ALIGN - 1) / NNC_ALIGN * NNC_ALIGN; }
 // oneDNN's reference loops, and for bf16 its products over an unpacked image or with a copy of the result in f32.
@@ -98,7 +102,7 @@ Gemm library_gemm_of(const NncMatmul *m);
 bool library_adopt_winograd(Library *lib, NncOperation *op);   // by op->conv, which winograd_fits
 // Takes op->copy[] and the operation on them.
 void library_adopt_converted(NncOperation *op, const NncOperation *inner);
-NncOperation *library_find(const NncConv *c, const NncMatmul *m);   // one of the two; NULL: invalid
+NncOperation *library_find(Library *lib, const NncConv *c, const NncMatmul *m);   // one of the two; NULL: invalid
 static inline bool library_result_fits(NncDtype dtype, NncDtype result) {
   return result == dtype || (result == NNC_F32 && (dtype == NNC_BF16 || dtype == NNC_F16));
 }

@@ -64,10 +64,10 @@ static bool copy_matrix(LibraryCopy *c, int64_t batch, int64_t rows, int64_t col
 }
 
 // A product that adds to C where no implementation does: into the workspace, and that is added.
-static bool describe_added(NncOperation *op) {
+static bool describe_added(Library *lib, NncOperation *op) {
   NncMatmul product = op->matmul;
   product.adds = false;
-  const NncOperation *inner = library_find(NULL, &product);
+  const NncOperation *inner = library_find(lib, NULL, &product);
   if (!inner || product.batch > 1 || product.c_row != product.n) return false;
   op->is_added = true;
   op->inner = inner;
@@ -77,7 +77,7 @@ static bool describe_added(NncOperation *op) {
   return true;
 }
 
-static bool describe_converted(NncOperation *op) {
+static bool describe_converted(Library *lib, NncOperation *op) {
   NncMatmul f = op->matmul;
   bool converts = f.result != NNC_F32;
   f.dtype = f.result = NNC_F32;
@@ -89,7 +89,7 @@ static bool describe_converted(NncOperation *op) {
   f.a_batch = f.a_batch ? f.m * f.k : 0;
   f.b_batch = f.b_batch ? f.k * f.n : 0;
   if (converts) f.c_batch = f.m * f.n;
-  const NncOperation *inner = library_find(NULL, &f);
+  const NncOperation *inner = library_find(lib, NULL, &f);
   if (!inner) return false;
   library_adopt_converted(op, inner);
   return true;
@@ -99,16 +99,16 @@ bool library_describe_matmul(Library *lib, NncOperation *op) {
   const NncMatmul *m = &op->matmul;
   if (m->batch < 1 || m->m < 1 || m->n < 1 || m->k < 1) return false;
   if (!library_result_fits(m->dtype, m->result)) return false;
-  if (m->adds && (m->result != NNC_F32 || !library_product_fits(m))) return describe_added(op);
+  if (m->adds && (m->result != NNC_F32 || !library_product_fits(m))) return describe_added(lib, op);
   if (m->dtype == NNC_F64) return library_adopt_direct(lib, op);
   bool narrow = m->dtype == NNC_BF16 || m->dtype == NNC_F16;
   if (!narrow && m->dtype != NNC_F32) return false;
-  if (m->dtype == NNC_F16 || (narrow && !library_has_bf16())) return describe_converted(op);
+  if (m->dtype == NNC_F16 || (narrow && !library_has_bf16())) return describe_converted(lib, op);
   // oneDNN 2.6 keeps some sizes in 32 bits and divides by what is left of them.
   const int64_t sizes[] = {m->batch, m->m, m->n, m->k, m->a_row, m->a_col, m->b_row, m->b_col, m->c_row};
   for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
     if (sizes[i] > INT32_MAX)
-      return m->adds ? describe_added(op) : narrow ? describe_converted(op) : library_adopt_direct(lib, op);
+      return m->adds ? describe_added(lib, op) : narrow ? describe_converted(lib, op) : library_adopt_direct(lib, op);
   static const int args[3] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST};
   for (int i = 0; i < 3; i++) op->operand[i].arg = args[i];
   op->operand[2].is_output = true;
@@ -133,8 +133,8 @@ bool library_describe_matmul(Library *lib, NncOperation *op) {
     if (!library_is_slow(name, type) && library_adopt(lib, op, found)) return true;
     dnnl_primitive_desc_destroy(found);
   }
-  if (narrow) return describe_converted(op);
-  if (m->adds) return describe_added(op);
+  if (narrow) return describe_converted(lib, op);
+  if (m->adds) return describe_added(lib, op);
   for (int i = 0; i < 3; i++) op->operand[i].used = op->operand[i].given;
   return library_adopt_direct(lib, op);
 }

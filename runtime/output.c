@@ -1,6 +1,7 @@
 // Names of files that are renamed into place when they are complete; output.h. A rename over a symbolic link would
 // replace the link, one over a device the device.
 #include "runtime/output.h"
+#include "runtime/runtime.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -19,14 +20,11 @@ static char *follow(const char *path) {
   target[n] = 0;
   const char *slash = strrchr(path, '/');
   int folder = slash && target[0] != '/' ? (int)(slash - path) + 1 : 0;
-  char *name;
-  if (asprintf(&name, "%.*s%s", folder, path, target) < 0) abort();
-  return name;
+  return xasprintf("%.*s%s", folder, path, target);
 }
 
 char *output_real_name(const char *path) {
-  char *name = strdup(path);
-  if (!name) abort();
+  char *name = xstrdup(path);
   for (int i = 0; i < MAX_LINKS; i++) {
     char *real = realpath(name, NULL), *next = real ? real : follow(name);
     if (!next) break;

@@ -6,15 +6,6 @@
 
 #include "runtime/runtime.h"
 
-static bool line_open;   // what the terminal shows now; messages from anywhere must know
-
-void progress_clear(void) {
-  if (!line_open) return;
-  line_open = false;
-  fputs("\r\033[K", stdout);
-  fflush(stdout);
-}
-
 void progress_start(Progress *p, const NncFunction *f, int64_t step, int64_t total, int64_t every, bool quiet) {
   const char *term = getenv("TERM");
   memset(p, 0, sizeof *p);
@@ -37,7 +28,7 @@ static void print_line(Progress *p, int64_t step, double epoch, double epochs, d
   printf("  %.*f items/s  %s left", rate * items_per_step < 100 ? 1 : 0, rate * items_per_step,
          format_seconds((double)(p->total_steps - step) / rate, left, sizeof left));
   if (!p->is_terminal) fputc('\n', stdout);
-  line_open = p->is_terminal;
+  report_line_opens(p->is_terminal);
   fflush(stdout);
 }
 
@@ -61,8 +52,7 @@ void progress_step(Progress *p, int64_t step, double epoch, double epochs, const
 void progress_exclude(Progress *p, double seconds) { p->start += seconds; }
 
 void progress_end(Progress *p) {
-  if (line_open) fputc('\n', stdout);
-  line_open = false;
+  if (report_line_opens(false)) fputc('\n', stdout);
   fflush(stdout);
   metrics_free(&p->sum);
 }

@@ -17,8 +17,43 @@ const char *report_name(void) { return name; }
 
 void report_set_rank(int rank) { name = xasprintf("%s[%d]", name, rank); }
 
-static void report(const char *kind, const char *format, va_list args) {
-  progress_clear();
+static bool line_open;   // what the terminal shows now
+static _Thread_local Listener *listener;
+static _Thread_local jmp_buf *escape;
+
+bool report_line_opens(bool opens) {
+  bool was = line_open;
+  line_open = opens;
+  return was;
+}
+
+void report_clear_line(void) {
+  if (!report_line_opens(false)) return;
+  fputs("\r\033[K", stdout);
+  fflush(stdout);
+}
+
+Listener *report_listen(Listener *l) {
+  Listener *before = listener;
+  listener = l;
+  return before;
+}
+
+jmp_buf *report_give_up_to(jmp_buf *to) {
+  jmp_buf *before = escape;
+  escape = to;
+  return before;
+}
+
+static void report(const char *kind, nnc_status cause, const char *format, va_list args) {
+  if (listener) {
+    char text[2048];   // nothing is allocated: there may be no memory
+    vsnprintf(text, sizeof text, format, args);
+    if (cause && !listener->cause) listener->cause = cause;
+    listener->hear(listener, strcmp(kind, "warning") != 0, text);
+    return;
+  }
+  report_clear_line();
   fflush(stdout);
   char *text = NULL;
   if (vasprintf(&text, format, args) < 0) text = NULL;
@@ -26,56 +61,40 @@ static void report(const char *kind, const char *format, va_list args) {
   free(text);
 }
 
-void report_error(const char *format, ...) {
-  va_list args;
-  va_start(args, format);
-  report("error", format, args);
-  va_end(args);
-}
+#define REPORT(kind, cause)            \
+  va_list args;                        \
+  va_start(args, format);              \
+  report(kind, (cause), format, args); \
+  va_end(args)
 
-void report_warning(const char *format, ...) {
-  va_list args;
-  va_start(args, format);
-  report("warning", format, args);
-  va_end(args);
+void report_error(const char *format, ...) { REPORT("error", NNC_OK); }
+
+void report_cause(nnc_status cause, const char *format, ...) { REPORT("error", cause); }
+
+void report_warning(const char *format, ...) { REPORT("warning", NNC_OK); }
+
+static _Noreturn void give_up(int status) {
+  if (escape) longjmp(*escape, 1);
+  exit(status);
 }
 
 void report_internal(const char *format, ...) {
-  va_list args;
-  va_start(args, format);
-  report("internal error", format, args);
-  va_end(args);
-  exit(EXIT_INTERNAL);
+  REPORT("internal error", NNC_ERROR_INTERNAL);
+  give_up(EXIT_INTERNAL);
 }
 
-void *xmalloc(size_t bytes) {
-  void *p = malloc(bytes ? bytes : 1);
-  if (!p) {
-    char text[32];
-    report_error("out of memory: cannot get %s", print_bytes((int64_t)bytes, text, sizeof text));
-    exit(EXIT_DIAGNOSTIC);
-  }
-  return p;
+static void *need_memory(void *p, size_t bytes) {
+  char text[32];
+  if (p) return p;
+  report_cause(NNC_ERROR_MEMORY, "out of memory: cannot get %s", print_bytes((int64_t)bytes, text, sizeof text));
+  give_up(EXIT_DIAGNOSTIC);
 }
 
-void *xrealloc(void *p, size_t bytes) {
-  void *q = realloc(p, bytes ? bytes : 1);
-  if (!q) {
-    char text[32];
-    report_error("out of memory: cannot get %s", print_bytes((int64_t)bytes, text, sizeof text));
-    exit(EXIT_DIAGNOSTIC);
-  }
-  return q;
-}
+void *xmalloc(size_t bytes) { return need_memory(malloc(bytes ? bytes : 1), bytes); }
 
-void *xcalloc(size_t n, size_t bytes) {
-  void *p = calloc(n ? n : 1, bytes);
-  if (!p) {
-    report_error("out of memory");
-    exit(EXIT_DIAGNOSTIC);
-  }
-  return p;
-}
+void *xrealloc(void *p, size_t bytes) { return need_memory(realloc(p, bytes ? bytes : 1), bytes); }
+
+void *xcalloc(size_t n, size_t bytes) { return need_memory(calloc(n ? n : 1, bytes), n * bytes); }
 
 char *xstrdup(const char *s) { return strcpy(xmalloc(strlen(s) + 1), s); }
 
@@ -83,12 +102,9 @@ char *xasprintf(const char *format, ...) {
   va_list args;
   va_start(args, format);
   char *out = NULL;
-  if (vasprintf(&out, format, args) < 0) {
-    report_error("out of memory");
-    exit(EXIT_DIAGNOSTIC);
-  }
+  if (vasprintf(&out, format, args) < 0) out = NULL;
   va_end(args);
-  return out;
+  return need_memory(out, strlen(format));
 }
 
 const char *format_shape(int rank, const int64_t *dim, char *buf, size_t size) {

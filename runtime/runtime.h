@@ -5,12 +5,14 @@
 #ifndef NNC_RUNTIME_RUNTIME_H
 #define NNC_RUNTIME_RUNTIME_H
 
+#include <setjmp.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 
 #include "runtime/library.h"
+#include "runtime/nnc.h"
 #include "runtime/program.h"
 #include "support/bytes.h"
 #include "support/clock.h"
@@ -18,12 +20,24 @@
 enum { EXIT_DONE = 0, EXIT_DIAGNOSTIC = 1, EXIT_USAGE = 2, EXIT_INTERNAL = 70, EXIT_INTERRUPTED = 130 };
 
 // ---------------------------------------------------------------------------------------------------------------------
-// report.c: messages
+// report.c: messages, on stderr but where a library's caller listens (model.c)
+typedef struct Listener {
+  void (*hear)(struct Listener *l, bool is_error, const char *message);   // from any thread that works for it
+  nnc_status cause;   // of the first error since it was reset whose place knows one; NNC_OK: none has
+} Listener;
+// Who hears the calling thread's messages from here on; NULL: they are printed. Returns who did before.
+Listener *report_listen(Listener *l);
+// Where the calling thread goes when it cannot go on (no memory, a bug of ours), by longjmp; NULL: the process ends.
+// Returns where it went before.
+jmp_buf *report_give_up_to(jmp_buf *escape);
 void report_set_name(const char *argv0);
 const char *report_name(void);
 void report_set_rank(int rank);                                                       // "NAME[RANK]" from here on
 void report_error(const char *format, ...) __attribute__((format(printf, 1, 2)));     // "NAME: error: …"
 void report_warning(const char *format, ...) __attribute__((format(printf, 1, 2)));   // "NAME: warning: …"
+void report_cause(nnc_status cause, const char *format, ...) __attribute__((format(printf, 2, 3)));   // an error
+bool report_line_opens(bool opens);   // progress has written a line that has no end yet; returns whether one was open
+void report_clear_line(void);         // removes it before other output
 // a bug of ours: exit 70
 _Noreturn void report_internal(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void *xmalloc(size_t bytes);   // never NULL; running out of memory is an error message and exit 1
@@ -73,8 +87,10 @@ typedef struct Arena {
   int64_t far_bytes;     // planned, of the far arena
   struct FarFile *far;   // Owned; the far arena of a program for the host, and of what is without a device
   char *far_memory;      // Owned by the device: its far arena, in the host's memory; NULL: none
+  int threads;           // of the host that compute, 0: none do
 } Arena;
-bool arena_create(Arena *a, int64_t bytes);   // zeroed; on the host every page touched
+// Zeroed; on the host every page touched, by so many threads (0: OpenMP's maximum).
+bool arena_create(Arena *a, int64_t bytes, int threads);
 // A file for the far arena, if there is one; spare: bytes more. path NULL: where the compiler was told, else the folder
 // that is current.
 bool arena_open_far(Arena *a, int64_t bytes, int64_t spare, const char *path);
@@ -126,11 +142,13 @@ typedef struct StepWatch {
 } StepWatch;
 typedef struct NncDevice {
   const char *name;
-  bool (*check)(const DeviceOptions *o);            // this machine can run the program
-  bool (*open)(Arena *a, const DeviceOptions *o);   // memory of the device for a->bytes: sets a->memory
+  bool (*check)(const DeviceOptions *o, int *threads);   // this machine can run the program, with so many threads that
+                                                         // compute, 0: none do
+  bool (*open)(Arena *a, const DeviceOptions *o);        // memory of the device for a->bytes: sets a->memory
   void (*close)(Arena *a);
-  bool (*join)(const Arena *a);   // what moves bytes between the devices of ranks, once all have opened theirs; NULL:
-                                  // nothing
+  bool (*enter)(const Arena *a);   // before steps of the arena are run: the calling thread gets ready
+  bool (*join)(const Arena *a);    // what moves bytes between the devices of ranks, once all have opened theirs; NULL:
+                                   // nothing
   bool (*push)(const Arena *a, int64_t offset, int64_t bytes);
   bool (*pull)(const Arena *a, int64_t offset, int64_t bytes);
   void *(*prepare)(const NncFunction *f, const Arena *a);   // what running f needs; NULL after reporting
@@ -148,7 +166,6 @@ typedef struct NncDevice {
   // bytes of the device's memory that went since its context was made; -1 after reporting
   int64_t (*taken)(const Arena *arena);
   void (*describe)(char *text, size_t size);   // "8 threads, avx512_core", for bench
-  int (*threads)(void);                        // of the host that compute; NULL: none do
 } NncDevice;
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -516,7 +533,6 @@ void progress_step(Progress *p, int64_t step, double epoch, double epochs, const
                    bool must_print);
 void progress_exclude(Progress *p, double seconds);   // evaluation and saving do not count as time of steps
 void progress_end(Progress *p);
-void progress_clear(void);   // removes an open progress line before other output
 
 // JSON lines; file NULL: none; error: errno of the first write that failed
 typedef struct Log {

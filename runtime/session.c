@@ -41,13 +41,14 @@ bool session_open(Session *s, int functions, const DeviceOptions *device) {
     return false;
   }
   if (!has_its_ranks(train)) return false;
-  if (!nnc_program.device->check(device) || !program_verify()) return false;
+  int threads;
+  if (!nnc_program.device->check(device, &threads) || !program_verify()) return false;
   int64_t bytes = nnc_program.persistent_bytes, far = nnc_program.far_persistent_bytes;
   need("train", train, &bytes, &far);
   need("accumulate", train, &bytes, &far);
   need("eval", eval, &bytes, &far);
   need("predict", predict, &bytes, &far);
-  if (!arena_create(&s->arena, bytes)) return false;
+  if (!arena_create(&s->arena, bytes, threads)) return false;
   s->arena.far_bytes = far;
   int64_t spare = functions & SESSION_SPARE ? nnc_program.far_persistent_bytes : 0;
   if (!(nnc_program.device->open ? nnc_program.device->open(&s->arena, device)
@@ -55,7 +56,7 @@ bool session_open(Session *s, int functions, const DeviceOptions *device) {
     session_close(s);
     return false;
   }
-  if (make_executor(&s->arena, "train", train, &s->train) &&
+  if (nnc_program.device->enter(&s->arena) && make_executor(&s->arena, "train", train, &s->train) &&
       make_executor(&s->arena, "accumulate", train, &s->accumulate) &&
       make_executor(&s->arena, "eval", eval, &s->eval) && make_executor(&s->arena, "predict", predict, &s->predict))
     return true;

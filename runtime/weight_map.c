@@ -161,7 +161,7 @@ WeightMap *weight_map_read(const char *path) {
   int fd = open_to_read(path);
   if (fd < 0) return NULL;
   FILE *f = fdopen(fd, "r");
-  if (!f) abort();   // out of memory
+  if (!f) report_internal("no stream for %s", path);
   WeightMap *m = xcalloc(1, sizeof *m);
   m->path = xstrdup(path);
   char *line = NULL;

@@ -269,7 +269,8 @@ static bool pull(const Arena *a, int64_t offset, int64_t bytes) {
 }
 
 // What the machine must have is asked for when the device is opened.
-static bool check(const DeviceOptions *o) {
+static bool check(const DeviceOptions *o, int *threads) {
+  *threads = 0;
   if (o->far)
     report_error("--far=%s: the far arena of a program for a GPU is page-locked memory of the host, no file", o->far);
   return !o->far;
@@ -288,8 +289,15 @@ static void describe(char *text, size_t size) {
   snprintf(text, size, "%s, %s", nnc_program.target, nnc_program.cuda->arch);
 }
 
+// The driver has a context for each thread.
+static bool enter(const Arena *a) {
+  const CudaMemory *m = a->memory;
+  return CUDA(m, "going on with the context", CtxSetCurrent, m->context);
+}
+
 const NncDevice nnc_device_cuda = {.name = "cuda",
                                    .check = check,
+                                   .enter = enter,
                                    .open = open_device,
                                    .close = close_device,
                                    .join = cuda_join,

@@ -107,8 +107,10 @@ static void execute(NncAttention *a, int n, int n_inputs, const Tensor *x, void 
   memset(workspace, 0xff, (size_t)a->scratch_bytes);   // NaN
   for (int i = n_inputs; i < n; i++) memset(memory[i], 0xff, (size_t)tensor_bytes(&x[i]));
   char error[256] = "";
-  const NncOperation *op = nnc_attention_prepare(a, error, sizeof error);
+  NncLibrary *library = nnc_library_open(threads);
+  const NncOperation *op = nnc_attention_prepare(library, a, error, sizeof error);
   CHECK(op && nnc_operation_execute(op, memory, workspace), "%s", error);
+  nnc_library_close(library);
   free(workspace);
 }
 

@@ -73,7 +73,8 @@ static void test_threads(int n) {
   static const NncStep kernels[] =
       {{.kind = NNC_STEP_KERNEL, .kernel = count_part, .extent = 1000, .grain = 1, .workspace = -1},
        {.kind = NNC_STEP_KERNEL, .kernel = count_part, .extent = 1000, .workspace = -1, .lane = NNC_LANE_COMM}};
-  Arena arena = {0};
+  Arena arena = {.threads = n};
+  CHECK(nnc_device_host.enter(&arena), "enter");
   for (int i = 0; i < 2; i++) {
     NncFunction f = {.name = "train", .n_steps = 1, .steps = &kernels[i]};
     Executor *e = executor_create(&f, &arena);
@@ -91,7 +92,8 @@ int main(void) {
   CHECK(!lanes_wanted(&one), "one lane");
   test_runs();
   int n = omp_get_max_threads() + 1;   // not what a thread has unasked
-  CHECK(nnc_device_host.check(&(DeviceOptions){.threads = n}), "%d threads", n);
+  int threads = 0;
+  CHECK(nnc_device_host.check(&(DeviceOptions){.threads = n}, &threads) && threads == n, "%d threads", n);
   test_threads(n);
   return check_report();
 }

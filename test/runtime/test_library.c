@@ -149,7 +149,8 @@ static void check_conv(NncConv c, bool preferred) {
   c.scratch_bytes = nnc_conv_scratch(&c);
   CHECK(c.scratch_bytes >= 0 && c.scratch_bytes % NNC_ALIGN == 0, "%lld", (long long)c.scratch_bytes);
   char error[200] = "";
-  const NncOperation *op = nnc_conv_prepare(&c, error, sizeof error);
+  NncLibrary *library = nnc_library_open(nnc_library_threads());
+  const NncOperation *op = nnc_conv_prepare(library, &c, error, sizeof error);
   CHECK(op != NULL, "%s", error);
   unsigned char *workspace = aligned_alloc(64, (size_t)c.scratch_bytes + 64);
   memset(workspace, 0xff, (size_t)c.scratch_bytes + 64);
@@ -176,6 +177,7 @@ static void check_conv(NncConv c, bool preferred) {
   for (int i = 0; i < 3; i++) free(buffers[i]);
   if (want_laid != want) free(want_laid);
   free(a), free(b), free(want), free(b_laid), free(workspace);
+  nnc_library_close(library);
 }
 
 static void check_convs(void) {
@@ -371,10 +373,12 @@ static void check_packed(void) {
 static void run_conv(NncConv c, void *a, void *b, void *out) {
   char error[200] = "";
   c.scratch_bytes = nnc_conv_scratch(&c);
-  const NncOperation *op = nnc_conv_prepare(&c, error, sizeof error);
+  NncLibrary *library = nnc_library_open(nnc_library_threads());
+  const NncOperation *op = nnc_conv_prepare(library, &c, error, sizeof error);
   void *workspace = aligned_alloc(64, (size_t)c.scratch_bytes + 64);
   CHECK(op && nnc_operation_execute(op, (void *[3]){a, b, out}, workspace), "%s", error);
   free(workspace);
+  nnc_library_close(library);
 }
 
 // Many images: the same bits on any number of threads, and what each image gives alone, although its tiles lie in other
@@ -440,7 +444,8 @@ static void check_added(const NncMatmul *product, void *const buffers[3], double
   note_shape(NN_OP_matmul_rows_to, 3, (int64_t[]){d.m, d.n, d.k});
   d.scratch_bytes = nnc_matmul_scratch(&d);
   char error[200] = "";
-  const NncOperation *op = nnc_matmul_prepare(&d, error, sizeof error);
+  NncLibrary *library = nnc_library_open(nnc_library_threads());
+  const NncOperation *op = nnc_matmul_prepare(library, &d, error, sizeof error);
   CHECK(op != NULL, "%s", error);
   unsigned char *workspace = aligned_alloc(64, (size_t)d.scratch_bytes + 64);
   memset(workspace, 0xff, (size_t)d.scratch_bytes + 64);
@@ -452,6 +457,7 @@ static void check_added(const NncMatmul *product, void *const buffers[3], double
         worst);
   for (int i = 0; i < 64; i++) CHECK(workspace[d.scratch_bytes + i] == 0xff, "wrote beyond the workspace");
   free(before), free(workspace);
+  nnc_library_close(library);
 }
 
 static void check_matmul(NncDtype dtype, NncDtype result, int64_t batch, int64_t m, int64_t n, int64_t k, bool ta,
@@ -468,7 +474,8 @@ static void check_matmul(NncDtype dtype, NncDtype result, int64_t batch, int64_t
   void *buffers[3] = {to_type(a, na, dtype), to_type(b, nb, dtype), to_type(NULL, nc, result)};
   d.scratch_bytes = nnc_matmul_scratch(&d);
   char error[200] = "";
-  const NncOperation *op = nnc_matmul_prepare(&d, error, sizeof error);
+  NncLibrary *library = nnc_library_open(nnc_library_threads());
+  const NncOperation *op = nnc_matmul_prepare(library, &d, error, sizeof error);
   CHECK(op != NULL, "%s", error);
   void *workspace = aligned_alloc(64, (size_t)d.scratch_bytes + 64);
   if (op) CHECK(nnc_operation_execute(op, buffers, workspace), "execute");
@@ -494,6 +501,7 @@ static void check_matmul(NncDtype dtype, NncDtype result, int64_t batch, int64_t
     check_added(&d, buffers, bound(result, 1e-6) * scale);
   for (int i = 0; i < 3; i++) free(buffers[i]);
   free(a), free(b), free(workspace);
+  nnc_library_close(library);
 }
 
 static void check_matmuls(void) {
@@ -532,7 +540,8 @@ static void check_errors(void) {
   int64_t need = nnc_conv_scratch(&c);
   CHECK(need > 0, "blocked weights need room");
   c.scratch_bytes = need - NNC_ALIGN;
-  CHECK(nnc_conv_prepare(&c, error, sizeof error) == NULL && strstr(error, "bytes of workspace"), "%s", error);
+  NncLibrary *library = nnc_library_open(nnc_library_threads());
+  CHECK(nnc_conv_prepare(library, &c, error, sizeof error) == NULL && strstr(error, "bytes of workspace"), "%s", error);
   c.oh = 9;
   CHECK(nnc_conv_scratch(&c) == -1, "inconsistent height");
   c.oh = 8;
@@ -547,6 +556,7 @@ static void check_errors(void) {
   CHECK(nnc_conv_scratch(&c) == -1, "blocks that do not divide");
   CHECK(!nnc_library_set_isa("avx1024"), "unknown instruction set");
   CHECK(nnc_library_set_isa(nnc_library_isa()), "the current instruction set");
+  nnc_library_close(library);
 }
 
 // Every bf16 and f16, and numbers around the ends of their ranges and halfway between two of them.
