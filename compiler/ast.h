@@ -204,6 +204,7 @@ struct AstStmt {
 // A parameter of a block or an input of a model.
 typedef struct AstParameter {
   AstName name;
+  const char *kind;   // "int", of compiler/kinds.h, instead of a type; NULL: none
   bool has_type;
   AstType type;
   AstExpr *otherwise;   // default value, NULL: none

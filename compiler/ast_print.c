@@ -386,6 +386,7 @@ static void print_signature(Printer *p, const AstItem *item) {
   for (int i = 0; i < item->n_parameters; i++) {
     const AstParameter *parameter = &item->parameters[i];
     fprintf(p->out, "%s%s", i > 0 ? ", " : "", parameter->name.text);
+    if (parameter->kind) fprintf(p->out, ": %s", parameter->kind);
     if (parameter->has_type) {
       fputs(": ", p->out);
       print_type(p, &parameter->type);

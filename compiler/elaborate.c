@@ -38,8 +38,30 @@ static void flush_callers(Elaborator *e) {
 
 static void remember_callers(Elaborator *e) {
   for (Frame *f = e->frame; f && f->block && e->n_callers < MAX_CALLERS; f = f->caller)
-    if (!same_place(f->call_pos, f->block->name.pos))   // else @predict's call, which is written nowhere
+    if (!f->is_prelude && !same_place(f->call_pos, f->block->name.pos))   // not @predict's call, written nowhere
       e->callers[e->n_callers++] = (AstName){.text = f->block->name.text, .pos = f->call_pos};
+}
+
+// The user's call of the function of the library that is being executed; NULL: none is.
+static const Frame *prelude_entry(const Elaborator *e) {
+  const Frame *entry = NULL;
+  for (const Frame *f = e->frame; f && f->is_prelude; f = f->caller) entry = f;
+  return entry;
+}
+
+// A mistake in a function of the library is one of the call; where the message begins with the name of an argument, of
+// that argument.
+static AstPos user_position(const Elaborator *e, AstPos pos, const char *message) {
+  const Frame *entry = pos.source && pos.source->is_prelude ? prelude_entry(e) : NULL;
+  if (!entry) return pos;
+  for (int i = 0; i < entry->block->n_parameters && *message == '\''; i++) {
+    const char *name = entry->block->parameters[i].name.text;
+    size_t length = strlen(name);
+    const Variable *v = find_variable((Frame *)entry, name);
+    bool named = strncmp(message + 1, name, length) == 0 && message[length + 1] == '\'';
+    if (named && v && v->pos.source && !v->pos.source->is_prelude) return v->pos;
+  }
+  return entry->call_pos;
 }
 
 // One message per place: a block called twice with the same mistake in it has one mistake.
@@ -50,13 +72,15 @@ static bool is_listed(AstPos pos, int n, const AstPos *places) {
 }
 
 static bool report(Elaborator *e, AstPos pos, const char *format, va_list args) {
+  char text[1024];
+  vsnprintf(text, sizeof text, format, args);
+  const Frame *entry = pos.source && pos.source->is_prelude ? prelude_entry(e) : NULL;
+  pos = user_position(e, pos, text);
   e->hushed = e->gave_up || is_listed(pos, e->n_reported, e->reported);
   if (e->hushed) return false;
   if (pos.source) PUSH(e, e->reported, e->n_reported, e->cap_reported, pos);
-  char text[1024];
-  vsnprintf(text, sizeof text, format, args);
   flush_callers(e);
-  diag_error(e->diagnostics, pos, "%s", text);
+  diag_error(e->diagnostics, pos, "%s%s%s", entry ? entry->block->name.text : "", entry ? ": " : "", text);
   remember_callers(e);
   if (diag_is_full(e->diagnostics)) e->gave_up = true;
   return false;
@@ -65,6 +89,7 @@ static bool report(Elaborator *e, AstPos pos, const char *format, va_list args) 
 void elaborator_warning(Elaborator *e, AstPos pos, const char *format, ...) {
   va_list args;
   char text[1024];
+  pos = user_position(e, pos, "");
   e->hushed = e->gave_up || is_listed(pos, e->n_warned, e->warned);
   if (e->hushed) return;
   PUSH(e, e->warned, e->n_warned, e->cap_warned, pos);
@@ -104,7 +129,7 @@ void elaborator_hint(Elaborator *e, const char *format, ...) {
 
 void elaborator_note(Elaborator *e, AstPos pos, const char *format, ...) {
   va_list args;
-  if (e->hushed) return;
+  if (e->hushed || (pos.source && pos.source->is_prelude)) return;
   va_start(args, format);
   char text[512];
   vsnprintf(text, sizeof text, format, args);
@@ -120,13 +145,13 @@ bool elaborator_stack_ok(Elaborator *e, AstPos pos) {
   return (used < limit && used > -limit) || elaborator_give_up(e, pos, "nested too deep");
 }
 
-MlirLocation location_of(Elaborator *e, AstPos pos) { return diag_location(e->ctx, pos); }
+MlirLocation location_of(Elaborator *e, AstPos pos) { return diag_location(e->ctx, user_position(e, pos, "")); }
 
 // --- The file
 // --------------------------------------------------------------------------------------------------------------
 
 const AstItem *find_block(const Elaborator *e, const char *name) {
-  int place = name_table_get(&e->blocks, name);
+  int place = e->frame->is_prelude ? -1 : name_table_get(&e->blocks, name);
   return place < 0 ? NULL : e->file->items[place];
 }
 

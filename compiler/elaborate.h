@@ -44,6 +44,8 @@ typedef struct Elaborator Elaborator;
 
 // --- What elaborate*.c offers to the layers -------------------------------------------------------------------------
 void *elaborator_alloc(Elaborator *e, size_t size);   // zeroed, freed with the elaborator
+// "7", "true", "f32[8, 4]", "[2, 3]": a value as it would be written, a tensor by its type
+const char *value_text(Elaborator *e, Value v);
 char *elaborator_format(Elaborator *e, const char *format, ...) __attribute__((format(printf, 2, 3)));
 // at the end of the function being built, location of the call
 NnBuilder *elaborator_builder(Elaborator *e);
@@ -88,13 +90,19 @@ typedef struct LayerInfo {
   // What it does with tensors of bf16 and f16. AS_GIVEN: computes on them, with sums in f32. IN_F32: on f32 copies, the
   // result is rounded once. TO_F32: the same, and the result stays f32 (losses and metrics).
   enum { LAYER_AS_GIVEN, LAYER_IN_F32, LAYER_TO_F32 } arithmetic;
+  const AstItem *block;   // what it computes, of a function that is written in the language; else NULL
+  const char *example;    // of such a function, "(x: f32[8, 64]): f(x)"
 } LayerInfo;
 const LayerInfo *layer_find(const char *name);
+// Of the argument with that name, or without one at that place; NULL: there is none.
+const char *layer_argument_kind(const LayerInfo *info, int place, const char *name);
 int layer_count(void);
 const LayerInfo *layer_at(int i);
 // Binds the arguments to the signature, reports what does not fit, and runs the layer.
 bool layer_call(Elaborator *e, const LayerInfo *info, AstPos pos, int n_args, const CallArg *args, Value *result);
-// The same without values: reports arguments that it does not have, and those that are missing.
+// The body of a function that is written in the language (elaborate_block.c).
+bool call_prelude(LayerCall *c, Value *result);
+// layer_call without values: reports arguments that it does not have, and those that are missing.
 void layer_check_arguments(Elaborator *e, const LayerInfo *info, AstPos pos, int n_args, const CallArg *args);
 
 // Operators of the language on any mix of numbers and tensors: + - * / // % ** == != < <= > >= and or; numpy

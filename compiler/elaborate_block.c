@@ -16,6 +16,11 @@ Variable *find_variable(Frame *f, const char *name) {
   return current ? &f->variables[place] : NULL;
 }
 
+Variable *visible_variable(const Elaborator *e, const char *name) {
+  Variable *v = find_variable(e->frame, name);
+  return v || e->frame->is_prelude ? v : find_variable(e->globals, name);
+}
+
 Variable *set_variable(Elaborator *e, const char *name, AstPos pos, Value value) {
   Frame *f = e->frame;
   Variable *v = find_variable(f, name), fresh = {.name = name, .value = value, .pos = pos};
@@ -189,7 +194,7 @@ static bool bind_value(Elaborator *e, const Call *c, int i) {
     elaborator_builder(e)->loc = location_of(e, c->bound[i]->pos);
     value = value_cast(e, value, inside);
   }
-  bool ok = !p->has_type || signature_bind(e, c->block, p, c->bound[i], &value);
+  bool ok = (!p->has_type && !p->kind) || signature_bind(e, c->block, p, c->bound[i], &value);
   set_variable(e, p->name.text, c->bound[i]->pos, value)->broken = !ok;
   return ok;
 }
@@ -288,16 +293,41 @@ static bool exec_block(Elaborator *e, const Call *c, Path *path, Value *result) 
   return ok && (has_result || report_no_value(e, c->block));
 }
 
+static bool depth_ok(Elaborator *e, AstPos pos, const AstItem *b) {
+  if (!elaborator_stack_ok(e, pos)) return false;
+  return e->frame->depth < MAX_BLOCK_DEPTH ||
+         elaborator_give_up(e, pos, "blocks call each other more than %d deep; does '%s' call itself without end?",
+                            MAX_BLOCK_DEPTH, b->name.text);
+}
+
+// Its arguments are bound, and converted to the type that it computes in, as those of all layers. What it makes has the
+// path of the layer; one without parameters has a node of its own all the same, so that its loops count for themselves.
+bool call_prelude(LayerCall *c, Value *result) {
+  Elaborator *e = c->e;
+  const AstItem *b = c->info->block;
+  Call call = {.block = b, .pos = c->pos};
+  CallArg *args = elaborator_alloc(e, sizeof *args * (size_t)(b->n_parameters + 1));
+  Frame frame;
+  bool has_result = false;
+  if (!depth_ok(e, c->pos, b)) return false;
+  call.bound = elaborator_alloc(e, sizeof *call.bound * (size_t)(b->n_parameters + 1));
+  for (int i = 0; i < b->n_parameters; i++) {
+    args[i] = (CallArg){.name = b->parameters[i].name.text, .value = c->arg[i], .pos = c->arg_pos[i]};
+    call.bound[i] = &args[i];
+  }
+  NnDtype outside = e->frame->precision;
+  frame_push(e, &frame, b, c->pos, path_create(e, c->info->has_parameters ? e->layer_path : e->frame->path->text));
+  frame.is_prelude = true;
+  frame.precision = c->info->arithmetic == LAYER_AS_GIVEN ? outside : nn_dtype_wide(outside);
+  bool ok = bind_parameters(e, &call) && exec_body(e, &b->body, result, &has_result);
+  frame_pop(e);
+  return ok && (has_result || report_no_value(e, b));
+}
+
 bool call_block(Elaborator *e, const AstItem *b, AstPos pos, const AstName *label, int n, const CallArg *args,
                 Value *result) {
   Call call = {.block = b, .pos = pos};
-  if (!elaborator_stack_ok(e, pos)) return false;
-  if (e->frame->depth >= MAX_BLOCK_DEPTH) {
-    elaborator_give_up(e, pos, "blocks call each other more than %d deep; does '%s' call itself without end?",
-                       MAX_BLOCK_DEPTH, b->name.text);
-    return false;
-  }
-  if (!bind_arguments(e, &call, n, args)) return false;
+  if (!depth_ok(e, pos, b) || !bind_arguments(e, &call, n, args)) return false;
   Path *below = b->kind == AST_BLOCK || label->is_path ? path_of_label(e, label, b->name.text) : NULL;
   if (b->kind == AST_BLOCK) return below && exec_block(e, &call, below, result);
   if (label->is_path && !below) return false;

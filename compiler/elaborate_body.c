@@ -96,7 +96,7 @@ static bool declare_param(Elaborator *e, const AstStmt *s, NnType type, const ch
                            : elaborator_param(e, pos, last, type, init);
   Slot *state = is_state && !nn_value_is_null(v) ? function_slot(e, last) : NULL;
   e->layer_path = outer;
-  if (state) state->declared = true;
+  if (state) state->declared = !e->frame->is_prelude;
   if (!nn_value_is_null(v) && type.dtype == e->dtype) v = value_cast(e, value_tensor(v), e->frame->precision).tensor;
   Variable *variable = set_variable(e, name, pos, nn_value_is_null(v) ? (Value){0} : value_tensor(v));
   variable->broken = nn_value_is_null(v);
@@ -229,12 +229,26 @@ static bool exec_for(Elaborator *e, const AstStmt *s) {
   return ok;
 }
 
+// {name} in the message of an assert is what the name stands for.
+static const char *fill_in(Elaborator *e, const char *message) {
+  const char *text = "";
+  for (const char *brace; (brace = strchr(message, '{')); message = brace + 1) {
+    size_t length = strcspn(brace + 1, "}");
+    const char *name = elaborator_format(e, "%.*s", (int)length, brace + 1);
+    const Variable *v = brace[1 + length] ? visible_variable(e, name) : NULL;
+    text = elaborator_format(e, "%s%.*s%s", text, (int)(brace - message), message, v ? value_text(e, v->value) : "{");
+    if (v) brace += length + 1;
+  }
+  return elaborator_format(e, "%s%s", text, message);
+}
+
 static bool exec_assert(Elaborator *e, const AstStmt *s) {
   bool holds;
   if (!eval_condition(e, s->assert_.condition, &holds)) return false;
   if (holds) return true;
-  if (s->assert_.message) return elaborator_error(e, s->pos, "assertion failed: %s", s->assert_.message);
-  return elaborator_error(e, s->pos, "assertion failed");
+  if (!s->assert_.message) return elaborator_error(e, s->pos, "assertion failed");
+  return elaborator_error(e, s->pos, "%s%s",
+                          e->frame->is_prelude ? "" : "assertion failed: ", fill_in(e, s->assert_.message));
 }
 
 static bool exec_checkpoint(Elaborator *e, const AstStmt *s) {
@@ -279,6 +293,7 @@ bool exec_body(Elaborator *e, const AstBody *body, Value *result, bool *has_resu
     bool has_value = false;
     bool fine = exec_statement(e, s, &v, &has_value);
     ok = fine && ok;
+    if (!fine && e->frame->is_prelude) return false;   // one mistake of the caller
     if (i == body->n - 1) {
       *result = v;
       *has_result = has_value;

@@ -125,29 +125,35 @@ static bool input_from_parameter(Elaborator *e, DataInput *input, const AstType 
 
 static bool infer_from_expression(Elaborator *e, const AstExpr *x, int n, DataInput *inputs);
 
-// Whether argument i of a call is the labels of a classification, or their weights.
-static bool is_labels(const AstExpr *call, int i) {
-  const char *name = call->call.args[i].name.text;
-  if (strcmp(call->call.callee, "cross_entropy") != 0 && strcmp(call->call.callee, "accuracy") != 0) return false;
-  return name ? strcmp(name, "labels") == 0 || strcmp(name, "weights") == 0 : i == 1;
+// The kind of argument i of a call, where the function says one; else "".
+static const char *argument_kind(const Elaborator *e, const AstExpr *call, int i) {
+  const char *name = call->call.args[i].name.text, *kind = NULL;
+  const AstItem *block = find_block(e, call->call.callee);
+  const LayerInfo *layer = block ? NULL : layer_find(call->call.callee);
+  for (int k = 0; block && k < block->n_parameters; k++)
+    if (name ? strcmp(block->parameters[k].name.text, name) == 0 : k == i) kind = block->parameters[k].kind;
+  if (layer) kind = layer_argument_kind(layer, i, name);
+  return kind ? kind : "";
 }
 
-// The argument that stands for the logits; NULL when there is none.
-static const AstExpr *logits_of(const AstExpr *call) {
-  const AstExpr *first = NULL;
-  for (int i = 0; i < call->call.n_args; i++) {
-    const char *name = call->call.args[i].name.text;
-    if (name && strcmp(name, "logits") == 0) return call->call.args[i].value;
-    if (!name && !first) first = call->call.args[i].value;
+// The argument that tells the shape of argument i: the first other tensor.
+static const AstExpr *shape_of_argument(const Elaborator *e, const AstExpr *call, int i) {
+  for (int k = 0; k < call->call.n_args; k++) {
+    const char *kind = argument_kind(e, call, k);
+    if (k != i && (strcmp(kind, "tensor") == 0 || strcmp(kind, "target") == 0)) return call->call.args[k].value;
   }
-  return first;
+  return NULL;
 }
 
-// Whether argument i of a call is compared with the other one element by element.
-static bool is_compared(const AstExpr *call, int i) {
-  const char *name = call->call.args[i].name.text;
-  if (strcmp(call->call.callee, "mse") == 0) return true;
-  return strcmp(call->call.callee, "binary_cross_entropy") == 0 && (name ? strcmp(name, "targets") == 0 : i == 1);
+// What the kind of argument i tells of the input that is given there.
+static void infer_from_kind(const Elaborator *e, const AstExpr *call, int i, DataInput *input) {
+  const char *kind = argument_kind(e, call, i);
+  bool weights = strcmp(kind, "weights") == 0, label = weights || strcmp(kind, "labels") == 0;
+  bool target = strcmp(kind, "target") == 0;
+  if (!label && (!target || input->logits)) return;
+  input->logits = shape_of_argument(e, call, i);
+  input->is_weights = weights;
+  input->is_target = target;
 }
 
 // model(f(x)): x is taken to have the shape of the model's parameter, when it is the only data name in the argument.
@@ -162,16 +168,8 @@ static bool infer_from_call(Elaborator *e, const AstExpr *x, int n, DataInput *i
     if (!a->name.text) place++;
     else
       for (k = 0; block && k < block->n_parameters && strcmp(block->parameters[k].name.text, a->name.text) != 0;) k++;
-    bool label = !block && is_labels(x, i), target = !block && is_compared(x, i);
-    DataInput *input = (label || target) && a->value->kind == AST_NAME ? find_input(n, inputs, a->value->text) : NULL;
-    if (input && label) {
-      input->logits = logits_of(x);
-      input->is_weights = a->name.text && strcmp(a->name.text, "weights") == 0;
-      input->is_target = false;
-    } else if (input && x->call.n_args == 2 && !input->logits) {
-      input->logits = x->call.args[1 - i].value;
-      input->is_target = true;
-    }
+    DataInput *input = a->value->kind == AST_NAME ? find_input(n, inputs, a->value->text) : NULL;
+    if (input) infer_from_kind(e, x, i, input);
     if (!block || k >= block->n_parameters || !block->parameters[k].has_type) continue;
     Search search = {.e = e, .n = n, .inputs = inputs, .budget = 1000};
     search_names(&search, a->value);

@@ -41,9 +41,7 @@ static const LayerInfo *constant_find(const char *name) {
   return info && info->signature[0] == 0 ? info : NULL;
 }
 
-bool name_is_known(Elaborator *e, const char *name) {
-  return find_variable(e->frame, name) || find_variable(e->globals, name) || constant_find(name);
-}
+bool name_is_known(Elaborator *e, const char *name) { return visible_variable(e, name) || constant_find(name); }
 
 bool report_unknown_name(Elaborator *e, const AstExpr *x) {
   elaborator_error(e, x->pos, "unknown name '%s'", x->text);
@@ -52,8 +50,7 @@ bool report_unknown_name(Elaborator *e, const AstExpr *x) {
 }
 
 static bool eval_name(Elaborator *e, const AstExpr *x, Value *result) {
-  Variable *v = find_variable(e->frame, x->text);
-  if (!v) v = find_variable(e->globals, x->text);
+  Variable *v = visible_variable(e, x->text);
   const LayerInfo *constant = v ? NULL : constant_find(x->text);
   if (constant) return layer_call(e, constant, x->pos, 0, NULL, result);
   if (!v) return report_unknown_name(e, x);
@@ -82,7 +79,7 @@ void report_unknown_function(Elaborator *e, const AstExpr *x) {
     if (e->file->items[i]->parameters || e->file->items[i]->kind == AST_BLOCK)
       name_consider(&nearest, e->file->items[i]->name.text);
   for (int i = 0; i < layer_count(); i++) name_consider(&nearest, layer_at(i)->name);
-  if (find_variable(e->frame, x->call.callee) || find_variable(e->globals, x->call.callee)) {
+  if (visible_variable(e, x->call.callee)) {
     elaborator_error(e, x->pos, "'%s' is a value: only blocks and functions can be called", x->call.callee);
     elaborator_hint(e, "an element is %s[i], a product %s * y", x->call.callee, x->call.callee);
     return;

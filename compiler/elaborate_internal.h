@@ -49,6 +49,7 @@ typedef struct Path {
 typedef struct Frame {
   struct Frame *caller;
   const AstItem *block;   // NULL: the train section or file level
+  bool is_prelude;        // a function of the language: sees nothing of the file
   AstPos call_pos;
   int depth;
   Path *path;          // of parameters made here, below the loops
@@ -251,6 +252,7 @@ void check_names(Elaborator *e);   // of all blocks, models and the train sectio
 
 // elaborate_block.c
 Variable *find_variable(Frame *f, const char *name);
+Variable *visible_variable(const Elaborator *e, const char *name);   // in the frame, or a constant of the file
 Variable *set_variable(Elaborator *e, const char *name, AstPos pos, Value value);
 Path *path_create(Elaborator *e, const char *text);
 Path *path_enter(Elaborator *e, Path *parent, const char *name, bool explicit_name);

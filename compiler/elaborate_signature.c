@@ -3,11 +3,10 @@
 #include <string.h>
 
 #include "compiler/elaborate_internal.h"
+#include "compiler/kinds.h"
 
 static Variable *find_dim(Elaborator *e, const AstExpr *x) {
-  if (x->kind != AST_NAME) return NULL;
-  Variable *v = find_variable(e->frame, x->text);
-  return v ? v : find_variable(e->globals, x->text);
+  return x->kind == AST_NAME ? visible_variable(e, x->text) : NULL;
 }
 
 // "[N=8, C, 28]": what the signature asks for, as far as it is known.
@@ -202,6 +201,11 @@ bool signature_bind(Elaborator *e, const AstItem *b, const AstParameter *p, cons
   const AstType *t = &p->type;
   double number;
   NnDtype dtype;
+  bool optional = p->otherwise && p->otherwise->kind == AST_NAME && strcmp(p->otherwise->text, "none") == 0;
+  if (value->kind == VALUE_NONE && optional) return true;
+  const char *expected = p->kind ? kind_convert(p->kind, value) : NULL;
+  if (expected) argument_error(e, b, p, arg->pos, expected, *value, "");
+  if (p->kind) return !expected;
   if (t->n_dims == 0 && value_as_number(value, &number) && type_dtype(e, t, &dtype))
     *value = value_tensor(nn_constant(elaborator_builder(e), nn_scalar(dtype), number));
   if (value->kind != VALUE_TENSOR) {

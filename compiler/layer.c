@@ -1,9 +1,10 @@
 // The built-in functions of the language: their table, and the binding of call arguments to signatures.
-// A signature is "name:kind=default, …". Kinds: tensor, int, float, bool, str, init, list (of anything), ints (one
-// integer or a list), pair (one integer or two), padding (one, two or four integers), number (int or float), numeric (a
-// tensor or a number), any. A default of `none` makes the argument optional. A final "..." passes further arguments on
-// to the layer.
+// A signature is "name:kind=default, …"; the kinds are those of kinds.c. A default of `none` makes the argument
+// optional. A final "..." passes further arguments on to the layer. What is written in the language itself follows
+// behind the table (prelude.c).
 #include "compiler/layer.h"
+#include "compiler/kinds.h"
+#include "compiler/prelude.h"
 #include "support/names.h"
 
 #include <math.h>
@@ -12,11 +13,11 @@
 #include <string.h>
 
 #define ROW(name, signature, parameters, doc) \
-  { #name, signature, layer_##name, doc, parameters, LAYER_AS_GIVEN }
+  { #name, signature, layer_##name, doc, parameters, LAYER_AS_GIVEN, NULL, NULL }
 #define F32_ROW(name, signature, parameters, doc) \
-  { #name, signature, layer_##name, doc, parameters, LAYER_IN_F32 }
+  { #name, signature, layer_##name, doc, parameters, LAYER_IN_F32, NULL, NULL }
 #define SCORE(name, signature, parameters, doc) \
-  { #name, signature, layer_##name, doc, parameters, LAYER_TO_F32 }
+  { #name, signature, layer_##name, doc, parameters, LAYER_TO_F32, NULL, NULL }
 static const LayerInfo layers[] = {
     ROW(linear, "x:tensor, features:int, bias:bool=true, init:init=none, bias_init:init=none, weight:tensor=none", true,
         "x W^T + b over the last axis."),
@@ -98,6 +99,7 @@ static const LayerInfo layers[] = {
     ROW(full, "shape:ints, value:float", false, "A tensor of one value."),
     ROW(len, "x:any", false, "Length of a list, or of a tensor's first axis."),
     ROW(dims, "x:tensor", false, "The sizes of a tensor, as a list."),
+    ROW(dtype, "x:tensor", false, "The element type of a tensor, as a string: \"f32\"."),
     ROW(gather, "table:tensor, indices:tensor", false, "Rows of the table."),
     F32_ROW(segment_sum, "x:tensor, segments:tensor, count:int", false,
             "Row s of the result is the sum of the rows of x whose segment is s."),
@@ -118,13 +120,14 @@ static const LayerInfo layers[] = {
         "1/sqrt(D) by default, mask[B, T of k] is 0 for keys not to be seen, dropout applies to the weights."),
     F32_ROW(rope, "x:tensor, base:float=10000, interleaved:bool=false", false,
             "Rotary positions: turns the pairs of x[..., T, D] by angles that grow with T."),
-    SCORE(cross_entropy, "logits:tensor, labels:tensor, smoothing:float=0, weights:tensor=none", false,
+    SCORE(cross_entropy, "logits:tensor, labels:labels, smoothing:float=0, weights:weights=none", false,
           "Mean of -log softmax(logits)[label]; smoothing mixes in that part of all classes alike."),
-    SCORE(accuracy, "logits:tensor, labels:tensor, weights:tensor=none", false,
+    SCORE(accuracy, "logits:tensor, labels:labels, weights:weights=none", false,
           "Part of the records whose largest logit is the label's."),
-    SCORE(mse, "x:tensor, y:tensor", false, "Mean of (x-y)^2."),
-    SCORE(binary_cross_entropy, "logits:tensor, targets:numeric", false,
+    SCORE(mse, "x:target, y:target", false, "Mean of (x-y)^2."),
+    SCORE(binary_cross_entropy, "logits:tensor, targets:target", false,
           "Mean binary cross-entropy of sigmoid(logits)."),
+    ROW(none, "", false, "No value: that of an argument that is left out."),
     ROW(training, "", false, "true while the training step is built, false for evaluation and prediction."),
     ROW(normal, "std:number=1, mean:number=0", false, "Initialiser: normal distribution."),
     ROW(uniform, "low:number, high:number", false, "Initialiser: uniform distribution."),
@@ -136,13 +139,14 @@ static const LayerInfo layers[] = {
 #undef F32_ROW
 #undef SCORE
 
-int layer_count(void) { return (int)(sizeof layers / sizeof layers[0]); }
-const LayerInfo *layer_at(int i) { return &layers[i]; }
+enum { IN_C = sizeof layers / sizeof layers[0] };
+int layer_count(void) { return IN_C + prelude_count(); }
+const LayerInfo *layer_at(int i) { return i < IN_C ? &layers[i] : prelude_at(i - IN_C); }
 
 const LayerInfo *layer_find(const char *name) {
-  for (int i = 0; i < layer_count(); i++)
+  for (int i = 0; i < IN_C; i++)
     if (strcmp(layers[i].name, name) == 0) return &layers[i];
-  return NULL;
+  return prelude_find(name);
 }
 
 // --- Signatures ------------------------------------------------------------------------------------------------------
@@ -189,48 +193,9 @@ static int parse_signature(const char *s, Parameter *out, bool *open) {
 static Value default_value(const Parameter *p) {
   if (strcmp(p->fallback, "none") == 0) return (Value){.kind = VALUE_NONE};
   if (strcmp(p->kind, "bool") == 0) return value_bool(strcmp(p->fallback, "true") == 0);
-  if (strcmp(p->kind, "float") == 0) return value_float(atof(p->fallback));
+  bool fraction = strcmp(p->kind, "float") == 0 || p->fallback[strspn(p->fallback, "-0123456789")];
   if (strcmp(p->kind, "str") == 0) return value_string(p->fallback);
-  return value_int(atoll(p->fallback));
-}
-
-static bool is_int_list(const Value *v) {
-  if (v->kind != VALUE_LIST) return false;
-  for (int i = 0; i < v->list.n; i++)
-    if (v->list.items[i].kind != VALUE_INT) return false;
-  return true;
-}
-
-// Checks an argument against its kind, converting where the language does (3 for 3.0). NULL when it fits, else what was
-// expected.
-static const char *convert(const Parameter *p, Value *v) {
-  const char *kind = p->kind;
-  if (strcmp(kind, "any") == 0) return NULL;
-  if (strcmp(kind, "tensor") == 0) return v->kind == VALUE_TENSOR ? NULL : "a tensor";
-  if (strcmp(kind, "int") == 0) {
-    if (v->kind == VALUE_FLOAT && v->f == floor(v->f) && fabs(v->f) < 1e15) *v = value_int((int64_t)v->f);
-    return v->kind == VALUE_INT ? NULL : "an integer";
-  }
-  if (strcmp(kind, "float") == 0) {
-    if (v->kind == VALUE_INT) *v = value_float((double)v->i);
-    return v->kind == VALUE_FLOAT ? NULL : "a number";
-  }
-  if (strcmp(kind, "numeric") == 0) {
-    bool fits = v->kind == VALUE_TENSOR || v->kind == VALUE_INT || v->kind == VALUE_FLOAT || v->kind == VALUE_BOOL;
-    return fits ? NULL : "a number or a tensor";
-  }
-  if (strcmp(kind, "number") == 0) return v->kind == VALUE_INT || v->kind == VALUE_FLOAT ? NULL : "a number";
-  if (strcmp(kind, "bool") == 0) return v->kind == VALUE_BOOL ? NULL : "true or false";
-  if (strcmp(kind, "str") == 0) return v->kind == VALUE_STRING ? NULL : "a string";
-  if (strcmp(kind, "init") == 0) return v->kind == VALUE_INIT ? NULL : "an initialiser such as normal(0.02)";
-  if (strcmp(kind, "list") == 0) return v->kind == VALUE_LIST ? NULL : "a list";
-  bool one = v->kind == VALUE_INT;
-  if (strcmp(kind, "ints") == 0) return one || is_int_list(v) ? NULL : "an integer or a list of integers";
-  if (strcmp(kind, "pair") == 0)
-    return one || (is_int_list(v) && v->list.n == 2) ? NULL : "an integer or a list of two";
-  if (strcmp(kind, "padding") == 0)
-    return one || (is_int_list(v) && (v->list.n == 2 || v->list.n == 4)) ? NULL : "an integer or a list of two or four";
-  return "nothing";   // a signature of ours with an unknown kind
+  return fraction ? value_float(atof(p->fallback)) : value_int(atoll(p->fallback));
 }
 
 static void hint_nearest(Elaborator *e, const LayerInfo *info, const char *name, int n, const Parameter *p) {
@@ -252,9 +217,11 @@ static bool bind_one(Elaborator *e, const LayerInfo *info, Binding *b, int i, co
   if (b->given[i]) return elaborator_error(e, arg->pos, "'%s' is given twice to %s", b->parameter[i].name, info->name);
   Value v = arg->value;
   b->given[i] = true;   // also when it does not fit: one message is enough
-  const char *expected = values ? convert(&b->parameter[i], &v) : NULL;
+  const Parameter *p = &b->parameter[i];
+  bool left_out = v.kind == VALUE_NONE && strcmp(p->fallback, "none") == 0;
+  const char *expected = values && !left_out ? kind_convert(p->kind, &v) : NULL;
   if (expected)
-    return elaborator_error(e, arg->pos, "%s: '%s' must be %s, found %s", info->name, b->parameter[i].name, expected,
+    return elaborator_error(e, arg->pos, "%s: '%s' must be %s, found %s", info->name, p->name, expected,
                             value_describe(e, arg->value));
   b->value[i] = v;
   b->pos[i] = arg->pos;
@@ -265,6 +232,14 @@ static int parameter_index(const Binding *b, const char *name) {
   for (int i = 0; i < b->n; i++)
     if (strcmp(b->parameter[i].name, name) == 0) return i;
   return -1;
+}
+
+const char *layer_argument_kind(const LayerInfo *info, int place, const char *name) {
+  Binding b;
+  bool open;
+  b.n = parse_signature(info->signature, b.parameter, &open);
+  int i = name ? parameter_index(&b, name) : place;
+  return i >= 0 && i < b.n ? kind_find(b.parameter[i].kind) : NULL;
 }
 
 // Arguments to parameters and, where the signature is open, to `extra`. values false: names and numbers of arguments

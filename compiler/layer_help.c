@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "compiler/elaborate.h"
+#include "compiler/kinds.h"
 
 // --- Examples
 // ----------------------------------------------------------------------------------------------------------------
@@ -97,40 +98,33 @@ static int find_example(const char *name) {
   return -1;
 }
 
-char *layer_example_program(const char *name) {
+// Inputs with their parentheses, and the call. False: there is none.
+static bool find_call(const char *name, int *n_inputs, const char **inputs, const char **call) {
+  const LayerInfo *info = layer_find(name);
   int i = find_example(name);
+  if (i >= 0) {
+    *n_inputs = (int)strlen(*inputs = examples[i].inputs);
+    *call = examples[i].call;
+    return true;
+  }
+  if (!info || !info->example) return false;
+  *inputs = info->example + 1;
+  *n_inputs = (int)(strstr(*inputs, "): ") - *inputs);
+  *call = *inputs + *n_inputs + strlen("): ");
+  return true;
+}
+
+char *layer_example_program(const char *name) {
+  const char *inputs, *call;
+  int n;
   char *text;
-  if (i < 0) return NULL;
-  if (asprintf(&text, "model example(%s) { %s }\n", examples[i].inputs, examples[i].call) < 0) abort();
+  if (!find_call(name, &n, &inputs, &call)) return NULL;
+  if (asprintf(&text, "model example(%.*s) { %s }\n", n, inputs, call) < 0) abort();
   return text;
 }
 
 // --- Arguments
 // ---------------------------------------------------------------------------------------------------------------
-
-static const struct {
-  const char *kind, *meaning;
-} kinds[] = {
-    {"tensor", "a tensor"},
-    {"int", "an integer"},
-    {"float", "a number"},
-    {"number", "a number"},
-    {"bool", "true or false"},
-    {"str", "a string"},
-    {"init", "an initialiser such as normal(0.02)"},
-    {"list", "a list"},
-    {"ints", "an integer or a list of integers"},
-    {"pair", "an integer or two: 3, [3, 5]"},
-    {"padding", "one, two or four integers: p, [h, w], [top, bottom, left, right]"},
-    {"numeric", "a tensor or a number"},
-    {"any", "a tensor or a list"},
-};
-
-static const char *kind_meaning(const char *kind, size_t length) {
-  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-    if (strlen(kinds[i].kind) == length && memcmp(kinds[i].kind, kind, length) == 0) return kinds[i].meaning;
-  return "a value";
-}
 
 // The signature of layer.c, "name:kind=default, …": a line for each argument.
 static void print_arguments(FILE *out, const LayerInfo *info) {
@@ -208,9 +202,10 @@ static void print_ops(FILE *out, MlirOperation function) {
 }
 
 static void print_example(FILE *out, const char *name) {
-  int i = find_example(name);
-  if (i < 0) return;
-  fprintf(out, "\nExample\n  %s\n  %s\n", examples[i].inputs, examples[i].call);
+  const char *inputs, *call;
+  int n;
+  if (!find_call(name, &n, &inputs, &call)) return;
+  fprintf(out, "\nExample\n  %.*s\n  %s\n", n, inputs, call);
   char *text = layer_example_program(name);
   Diagnostics *d = diag_create(stderr, DIAG_COLOR_AUTO, 0);
   const Source *source = diag_add_source(d, source_from_text("<example>", text, strlen(text)));

@@ -293,6 +293,8 @@ bool layer_accuracy(LayerCall *c, Value *result) {
 
 bool layer_mse(LayerCall *c, Value *result) {
   Value difference, squared;
+  if (c->arg[0].kind != VALUE_TENSOR && c->arg[1].kind != VALUE_TENSOR)
+    return layer_arg_error(c, 0, "must be a tensor, found %s", value_describe(c->e, c->arg[0]));
   if (!value_binary(c->e, c->pos, "-", c->arg[0], c->arg[1], &difference) ||
       !value_binary(c->e, c->pos, "*", difference, difference, &squared))
     return false;

@@ -208,6 +208,12 @@ static bool pool(LayerCall *c, NnOp op, Value *result) {
 bool layer_maxpool(LayerCall *c, Value *result) { return pool(c, NN_OP_maxpool2d, result); }
 bool layer_avgpool(LayerCall *c, Value *result) { return pool(c, NN_OP_avgpool2d, result); }
 
+bool layer_none(LayerCall *c, Value *result) {
+  (void)c;
+  *result = (Value){.kind = VALUE_NONE};
+  return true;
+}
+
 bool layer_training(LayerCall *c, Value *result) {
   *result = value_bool(elaborator_training(c->e));
   return true;

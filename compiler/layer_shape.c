@@ -192,6 +192,11 @@ bool layer_dims(LayerCall *c, Value *result) {
   return true;
 }
 
+bool layer_dtype(LayerCall *c, Value *result) {
+  *result = value_string(nn_dtype_name(nn_value_type(layer_tensor(c, 0)).dtype));
+  return true;
+}
+
 bool layer_gather(LayerCall *c, Value *result) {
   if (nn_dtype_is_float(nn_value_type(layer_tensor(c, 1)).dtype))
     return layer_arg_error(c, 1, "indices must be integers, found %s", value_describe(c->e, c->arg[1]));

@@ -4,6 +4,7 @@
 //   item := dim | let | assert | block | model | train | import | precision
 #include "compiler/parser.h"
 #include "compiler/elsewhere.h"
+#include "compiler/kinds.h"
 #include "support/names.h"
 
 #include <stdarg.h>
@@ -136,13 +137,17 @@ static bool end_of_line(Parser *p) {
   return parser_expected(p, "the end of the line");
 }
 
-// parameter := NAME [ ":" type ] [ "=" expr ]
+// parameter := NAME [ ":" ( type | KIND ) ] [ "=" expr ]
 static bool parse_parameter(Parser *p, AstParameter *parameter) {
   *parameter = (AstParameter){0};
   if (!parser_name(p, &parameter->name, "a parameter name")) return false;
   if (parser_accept(p, TOKEN_COLON)) {
-    parameter->has_type = true;
-    if (!parse_type(p, &parameter->type)) return false;
+    const char *behind = p->lexer.source->text + p->lexer.at;
+    bool word = parser_at(p, TOKEN_NAME) && behind[strspn(behind, " ")] != '[';
+    parameter->kind = word ? kind_find(p->token.text) : NULL;
+    parameter->has_type = !parameter->kind;
+    if (parameter->kind) parser_advance(p);
+    else if (!parse_type(p, &parameter->type)) return false;
   }
   return !parser_accept(p, TOKEN_ASSIGN) || (parameter->otherwise = parse_expr(p));
 }

@@ -16,6 +16,7 @@ typedef struct Source {
   size_t *line_start;       // byte offset of each line
   int n_lines;              // at least 1
   int order;                // among the sources of a run, which messages follow
+  bool is_prelude;          // of the compiler itself: no message shows it
   uint64_t device, inode;   // of the file that was read; 0, 0: not one
 } Source;
 

@@ -1,5 +1,5 @@
 // Values of the language at compile time, and its operators on any mix of numbers and tensors.
-#include "compiler/elaborate.h"
+#include "compiler/elaborate_internal.h"
 
 #include <math.h>
 #include <string.h>
@@ -35,6 +35,22 @@ const char *value_describe(Elaborator *e, Value v) {
   }
   }
   return "an unknown value";
+}
+
+const char *value_text(Elaborator *e, Value v) {
+  switch (v.kind) {
+  case VALUE_NONE: return "none";
+  case VALUE_INT: return elaborator_format(e, "%lld", (long long)v.i);
+  case VALUE_FLOAT: return elaborator_format(e, "%g", v.f);
+  case VALUE_STRING: return elaborator_format(e, "\"%.60s\"", v.s);
+  case VALUE_LIST: {
+    const char *text = "[";
+    for (int i = 0; i < v.list.n && i < 20; i++)
+      text = elaborator_format(e, "%s%s%s", text, i ? ", " : "", value_text(e, v.list.items[i]));
+    return elaborator_format(e, "%s%s]", text, v.list.n > 20 ? ", …" : "");
+  }
+  default: return value_describe(e, v);
+  }
 }
 
 // --- Numbers
@@ -201,6 +217,43 @@ static bool tensor_binary(Elaborator *e, AstPos pos, Operator op, Value x, Value
   return true;
 }
 
+// --- Lists
+// -------------------------------------------------------------------------------------------------------------------
+
+static bool same_value(Elaborator *e, Value x, Value y) {
+  double a, b;
+  if (x.kind == VALUE_LIST && y.kind == VALUE_LIST && x.list.n == y.list.n) {
+    bool same = true;
+    for (int i = 0; same && i < x.list.n; i++) same = same_value(e, x.list.items[i], y.list.items[i]);
+    return same;
+  }
+  if (value_as_number(&x, &a) && value_as_number(&y, &b)) return a == b;
+  return x.kind == y.kind && x.kind != VALUE_LIST && x.kind != VALUE_TENSOR &&
+         strcmp(value_text(e, x), value_text(e, y)) == 0;
+}
+
+// [1] + [2, 3], [1] * 3, and comparisons. *made false: there is no such operator.
+static bool list_binary(Elaborator *e, AstPos pos, Operator op, Value x, Value y, Value *result, bool *made) {
+  bool join = op == ADD && y.kind == VALUE_LIST, repeat = op == MUL && y.kind == VALUE_INT;
+  *made = join || repeat || ((op == EQ || op == NE) && y.kind == VALUE_LIST);
+  if (!*made) return true;
+  if (op == EQ || op == NE) {
+    *result = value_bool(same_value(e, x, y) == (op == EQ));
+    return true;
+  }
+  int64_t times = repeat ? y.i : 1, n;
+  if (times < 0 || __builtin_mul_overflow(times, x.list.n, &n) || n > MAX_EVALUATIONS)
+    return elaborator_error(e, pos, "a list of %d, %lld times", x.list.n, (long long)times);
+  if (join) n += y.list.n;
+  for (int64_t i = 0; i < n; i++)
+    if (!function_charge(e, pos)) return false;
+  Value *items = elaborator_alloc(e, sizeof *items * (size_t)(n + 1));
+  for (int64_t i = 0; i < times * x.list.n; i++) items[i] = x.list.items[i % x.list.n];
+  for (int i = 0; join && i < y.list.n; i++) items[x.list.n + i] = y.list.items[i];
+  *result = (Value){.kind = VALUE_LIST, .list = {items, (int)n}};
+  return true;
+}
+
 // --- Entry points
 // --------------------------------------------------------------------------------------------------------
 
@@ -208,6 +261,10 @@ bool value_binary(Elaborator *e, AstPos pos, const char *text, Value x, Value y,
   Operator op = 0;
   while (op < OPERATORS && strcmp(operators[op].text, text) != 0) op++;
   if (op == OPERATORS) return elaborator_error(e, pos, "unknown operator '%s'", text);
+  if ((x.kind == VALUE_NONE || y.kind == VALUE_NONE) && (op == EQ || op == NE)) {
+    *result = value_bool((x.kind == y.kind) == (op == EQ));
+    return true;
+  }
   if (x.kind == VALUE_TENSOR || y.kind == VALUE_TENSOR) return tensor_binary(e, pos, op, x, y, result);
   if (x.kind == VALUE_BOOL && y.kind == VALUE_BOOL) {
     if (op == AND || op == OR || op == EQ || op == NE) {
@@ -221,6 +278,11 @@ bool value_binary(Elaborator *e, AstPos pos, const char *text, Value x, Value y,
     return true;
   }
   if (x.kind == VALUE_INT && y.kind == VALUE_INT) return integer_binary(e, pos, op, x.i, y.i, result);
+  if (x.kind == VALUE_LIST) {
+    bool made = false;
+    if (!list_binary(e, pos, op, x, y, result, &made)) return false;
+    if (made) return true;
+  }
   double a, c;
   bool numbers = x.kind != VALUE_BOOL && y.kind != VALUE_BOOL && value_as_number(&x, &a) && value_as_number(&y, &c);
   if (!numbers)

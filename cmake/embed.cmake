@@ -1,0 +1,11 @@
+# Texts as arrays of a C file: cmake -DOUT=FILE -DTEXTS=a.nn;b.nn -P embed.cmake makes prelude_texts of compiler/prelude.h.
+set(arrays "")
+set(rows "")
+foreach(text ${TEXTS})
+  get_filename_component(name ${text} NAME_WE)
+  file(READ ${text} bytes HEX)
+  string(REGEX REPLACE "(..)" "0x\\1," bytes "${bytes}")
+  string(APPEND arrays "static const char ${name}[] = {${bytes}0};\n")
+  string(APPEND rows "  {\"${name}.nn\", ${name}, sizeof ${name} - 1},\n")
+endforeach()
+file(WRITE ${OUT} "// Made by cmake/embed.cmake.\n#include \"compiler/prelude.h\"\n\n${arrays}const PreludeText prelude_texts[] = {\n${rows}  {0}};\n")
