@@ -1,0 +1,135 @@
+"""from_torch: a PyTorch module as a readable .nn text, and its weights as a safetensors file."""
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import os
+from typing import Any, Callable, Sequence
+
+import torch
+
+from . import torch_ops
+from .blocks import Builder
+from .constants import Constants
+from .program import block_text, model_text
+from .regions import Region, RegionCall, Translator, connect, tree
+from .safetensors import save
+from .text import Value, Var, snake_case
+from .torch_ops import Known
+from .trace import trace
+
+
+class ImportFailed(Exception):
+    """A module cannot be taken over; the text has a line for each operation that is in the way."""
+
+
+@dataclasses.dataclass
+class Program:
+    """What a module has become. `text` is the blocks and the model, without a train section."""
+    name: str
+    text: str
+    inputs: list
+    outputs: list
+    batch: int | None
+    weights: dict
+
+    def save_weights(self, path: str) -> None:
+        save(path, self.weights)
+
+
+def module_weights(module: torch.nn.Module, stored: dict) -> dict:
+    """Parameters and running statistics by the names of the state_dict, each once, and constants that the text reads from the file."""
+    from .trace import canonical_names
+    first = canonical_names(module)
+    state = {n: t for n, t in module.state_dict().items() if first.get(n, n) == n}
+    keep = {n: t.detach() for n, t in state.items() if not n.endswith('num_batches_tracked')}
+    keep.update({n: t for n, t in stored.items() if n not in keep})
+    return keep
+
+
+def forward_names(module: torch.nn.Module) -> list[str]:
+    try:
+        return [n for n in inspect.signature(module.forward).parameters if n not in ('args', 'kwargs')]
+    except (TypeError, ValueError):
+        return []
+
+
+def name_inputs(block, module, region_inputs: list) -> list[str]:
+    """The names of a block's tensors: the forward method's, in its order, where the values' own names are not among them."""
+    known = forward_names(module) if module is not None else []
+    own = [v.hint for v in region_inputs]
+    if len(region_inputs) == 1 and known:
+        return [snake_case(known[0])]
+    names = []
+    for i, v in enumerate(region_inputs):
+        free = [n for n in known if n not in names]
+        names.append(v.hint if v.hint in free else free[0] if free and i == 0 else v.hint or (free[0] if free else 'x'))
+    return [snake_case(n) for n in names]
+
+
+def convert(module: torch.nn.Module, args: Sequence, kwargs: dict | None = None, name: str | None = None) -> Program:
+    """The program of a module in the mode that it is in; ImportFailed names all that is in the way."""
+    traced, _ = trace(module, tuple(args), dict(kwargs or {}), torch_ops.known_names())
+    translator = Translator(traced)
+    root = tree(traced.steps, type(module).__module__ + '.' + type(module).__qualname__)
+    translator.fill(root)
+    if translator.problems:
+        raise ImportFailed(problems_text(translator.problems))
+    outputs = [translator.value(o) for o in traced.outputs if isinstance(o, torch.fx.Node)]
+    outputs = [o.value for o in outputs if isinstance(o, Var)]
+    constants = Constants({n: t for n, t in traced.buffers.values()})
+    each_region(root, lambda r: constants.replace([s for s in r.statements if not isinstance(s.expr, RegionCall)], r.path))
+    connect(root, outputs)
+    inputs = [translator.values[n].value for n in traced.inputs]
+    model_name = snake_case(name or type(module).__name__)
+    batches = {v.shape[0] for v in inputs if v.shape}
+    batch = batches.pop() if len(batches) == 1 else None
+    builder = Builder(root, module, torch_ops_functions() | {model_name})
+    blocks = builder.run()
+    lines = [f'dim N = {batch}', ''] if batch is not None else []
+    globals_ = {'N'} if batch is not None else set()
+    for b in blocks:
+        module_of = builder.submodule(Region('', b.path, '', []))
+        lines += block_text(b, name_inputs(b, module_of, b.inputs), globals_) + ['']
+    lines += model_text(model_name, inputs, root.statements, outputs, batch, globals_)
+    return Program(model_name, '\n'.join(lines) + '\n', inputs, outputs, batch, module_weights(module, constants.stored))
+
+
+def each_region(region: Region, f: Callable) -> None:
+    f(region)
+    for i in region.items:
+        if isinstance(i, Region):
+            each_region(i, f)
+
+
+def torch_ops_functions() -> set:
+    """Names that the language's functions have: a block may not hide them."""
+    return {'linear', 'conv2d', 'batchnorm', 'layernorm', 'rmsnorm', 'embedding', 'dropout', 'relu', 'gelu', 'silu', 'attention', 'mean', 'sum', 'pad', 'split', 'concat', 'resize'}
+
+
+def problems_text(problems: list) -> str:
+    lines: dict[str, list[str]] = {}
+    for p in problems:
+        lines.setdefault(f'{p.op}: {p.what}', []).append(p.where)
+    return '\n'.join(f'{places[0]}: {what}' + (f' ({len(places)} places)' if len(places) > 1 else '') for what, places in lines.items())
+
+
+def from_torch(module: torch.nn.Module, example_inputs: Sequence | torch.Tensor, path: str, *, kwargs: dict | None = None, name: str | None = None,
+               loss: Any = None, optimizer: torch.optim.Optimizer | None = None) -> None:
+    """Writes `module` to the .nn file `path`, and its weights beside it, as <path without .nn>.safetensors.
+
+    example_inputs: a tensor or a tuple of them, whose shapes the program has; their first axis becomes `dim N`. kwargs: further arguments of forward.
+    loss: torch.nn.functional.cross_entropy, mse_loss, binary_cross_entropy_with_logits or the modules of these names; with it the train section is written.
+    optimizer: a torch.optim.SGD, Adam or AdamW. Raises ImportFailed, with a line for each operation that the language does not have; nothing is written then.
+    """
+    args = (example_inputs,) if isinstance(example_inputs, torch.Tensor) else tuple(example_inputs)
+    program = convert(module, args, kwargs, name)
+    stem = path[:-3] if path.endswith('.nn') else path
+    head = f'# {os.path.basename(path)}: {type(module).__name__}, from PyTorch; its weights are in {os.path.basename(stem)}.safetensors\n'
+    text = head + program.text
+    if loss is not None:
+        from .training import train_section
+        text += '\n' + train_section(program, loss, optimizer)
+    program.save_weights(stem + '.safetensors')
+    with open(path, 'w', encoding='utf-8') as f:
+        f.write(text)

@@ -1,0 +1,269 @@
+"""The calls of modules in a traced program, as a tree, and each with what it computes as statements of the language.
+
+The tree follows torch.export's record of which module each operation belongs to. Values are shared by the whole program, so that a call is taken into the one around it by
+moving its statements there."""
+from __future__ import annotations
+
+import dataclasses
+import operator
+from typing import Any
+
+import torch
+
+from . import torch_ops
+from .text import Call, Const, Expr, Index, List, Param, Statement, Value, Var, as_expr, transform, walk
+from .torch_ops import Context, Known, Unsupported, dtype_name
+from .trace import Step, Traced
+
+
+@dataclasses.dataclass
+class Region:
+    """One call of a module."""
+    key: str
+    path: str
+    cls: str
+    items: list                      # Step and Region
+    statements: list = dataclasses.field(default_factory=list)   # Statement; of a Region inside: one whose expr is a RegionCall
+    inputs: list = dataclasses.field(default_factory=list)
+    outputs: list = dataclasses.field(default_factory=list)
+
+    def regions(self):
+        for i in self.items:
+            if isinstance(i, Region):
+                yield from i.regions()
+                yield i
+
+    @property
+    def height(self) -> int:
+        return 1 + max((i.height for i in self.items if isinstance(i, Region)), default=0)
+
+
+class RegionCall(Expr):
+    """A module's call before it is known whether it becomes a block."""
+
+    def __init__(self, region: Region, args: list):
+        self.region, self.args = region, args
+
+    def children(self):
+        return self.args
+
+    def rebuild(self, children):
+        return RegionCall(self.region, children)
+
+
+def tree(steps: list, root_class: str) -> Region:
+    root = Region('', '', root_class, [])
+    open_regions: list[Region] = [root]
+    last: tuple = ()
+    for s in steps:
+        stack = s.modules[1:] if s.modules else last
+        last = stack
+        depth = 1
+        while depth < len(open_regions) and depth <= len(stack) and open_regions[depth].key == stack[depth - 1][0]:
+            depth += 1
+        del open_regions[depth:]
+        for key, path, cls in stack[depth - 1:]:
+            r = Region(key, path, cls, [])
+            open_regions[-1].items.append(r)
+            open_regions.append(r)
+        open_regions[-1].items.append(s)
+    return root
+
+
+@dataclasses.dataclass
+class Problem:
+    """An operation that cannot be written."""
+    op: str
+    where: str
+    what: str
+
+
+class Translator:
+    """Steps to statements."""
+
+    def __init__(self, traced: Traced):
+        self.traced, self.values, self.problems = traced, {}, []
+        self.training = traced.training
+        for node in traced.inputs:
+            val = node.meta['val']
+            self.values[node] = Var(Value(val.shape, dtype_name(val.dtype), node.name))
+        for node, name in traced.parameters.items():
+            self.values[node] = Param(name, list(node.meta['val'].shape), 'f32')
+        for node, (name, tensor) in traced.buffers.items():
+            if node not in traced.constants:
+                self.values[node] = Param(name, list(tensor.shape), dtype_name(tensor.dtype), True)
+
+    def value(self, node: torch.fx.Node) -> Any:
+        if node in self.values:
+            return self.values[node]
+        constant = self.traced.constants.get(node)
+        if isinstance(constant, torch.Tensor):
+            return Known(constant)
+        return constant
+
+    def argument(self, a: Any, reads: dict) -> Any:
+        if isinstance(a, torch.fx.Node):
+            return self.value(reads[a])
+        if isinstance(a, (list, tuple)):
+            return [self.argument(i, reads) for i in a]
+        return a
+
+    def arguments(self, step: Step) -> list:
+        """All arguments in the order of the schema."""
+        node, reads = step.node, step.node.meta['reads']
+        out = []
+        for i, a in enumerate(node.target._schema.arguments):
+            given = node.args[i] if i < len(node.args) else node.kwargs.get(a.name, a.default_value if a.has_default_value() else None)
+            out.append(self.argument(given, reads))
+        while out and node.target._schema.arguments[len(out) - 1].kwarg_only and node.target._schema.arguments[len(out) - 1].name in ('pin_memory', 'device', 'layout', 'memory_format', 'dtype'):
+            out.pop()
+        return out
+
+    def translate(self, step: Step) -> list[Statement]:
+        node = step.node
+        if node.target is operator.getitem:
+            source = self.values[node.meta['reads'][node.args[0]]]
+            self.values[node] = source[node.args[1]]
+            name_value(self.values[node], step)
+            return []
+        f = torch_ops.find(step.op)
+        where = torch_ops_place(step)
+        if f is None:
+            self.problems.append(Problem(step.op, where, 'the .nn language has no such operation, and torch does not decompose it'))
+            self.stand_in(node)
+            return []
+        vals = node.meta['val']
+        several = isinstance(vals, (list, tuple))
+        outputs = [Value(v.shape, dtype_name(v.dtype)) for v in (vals if several else [vals]) if isinstance(v, torch.Tensor)]
+        try:
+            expr = f(Context(outputs, self.training), *self.arguments(step))
+        except Unsupported as e:
+            self.problems.append(Problem(step.op, where, str(e)))
+            self.stand_in(node)
+            return []
+        if not several:
+            return self.finish(node, step, outputs[0], expr, where)
+        self.values[node] = [Var(v) for v in outputs]
+        if isinstance(expr, List):
+            return [Statement([v], e, where) for v, e in zip(outputs, expr.items)]
+        return [Statement(outputs, expr, where)]
+
+    def finish(self, node, step, out: Value, expr: Expr, where: str) -> list[Statement]:
+        if isinstance(expr, (Var, Param, Known)):
+            self.values[node] = expr
+            return []
+        self.values[node] = Var(out)
+        name_value(self.values[node], step)
+        return [Statement([out], expr, where)]
+
+    def stand_in(self, node):
+        vals = node.meta['val']
+        make = lambda v: Var(Value(v.shape, dtype_name(v.dtype))) if isinstance(v, torch.Tensor) else v
+        self.values[node] = [make(v) for v in vals] if isinstance(vals, (list, tuple)) else make(vals)
+
+    def fill(self, region: Region):
+        for item in region.items:
+            if isinstance(item, Region):
+                self.fill(item)
+                region.statements.append(Statement([], RegionCall(item, [])))
+            else:
+                region.statements += self.translate(item)
+
+
+def torch_ops_place(step: Step) -> str:
+    from .source import place
+    return place(step.trace)
+
+
+def name_value(v: Expr, step: Step):
+    if isinstance(v, Var) and v.value.hint is None:
+        for names in step.hints:
+            if len(names) == 1 and names[0]:
+                v.value.hint = names[0]
+                return
+            if len(names) > 1 and step.node.target is operator.getitem and step.node.args[1] < len(names) and names[step.node.args[1]]:
+                v.value.hint = names[step.node.args[1]]
+                return
+
+
+# --- what goes in and out -------------------------------------------------------------------------------------------------
+
+def used(statements: list) -> list[Value]:
+    """Values that are read, in order."""
+    found: dict[Value, None] = {}
+    for s in statements:
+        for e in walk(s.expr):
+            if isinstance(e, Var):
+                found.setdefault(e.value)
+    return list(found)
+
+
+def connect(root: Region, outputs: list):
+    """Inputs and outputs of every region, bottom up."""
+    def inside(region: Region) -> tuple[set, dict]:
+        made, read = set(), {}
+        for s in region.statements:
+            if isinstance(s.expr, RegionCall):
+                m, r = inside(s.expr.region)
+                made |= m
+                for v in r:
+                    read.setdefault(v)
+                s.targets = []
+            else:
+                made.update(s.targets)
+                for v in used([s]):
+                    read.setdefault(v)
+        region._made, region._read = made, read
+        return made, read
+
+    inside(root)
+
+    def bind(region: Region, wanted: set):
+        """wanted: values read outside of the region."""
+        region.inputs = [v for v in region._read if v not in region._made]
+        region.outputs = [v for v in ordered(region) if v in wanted]
+        reads = [(s, set(s.expr.region._read) if isinstance(s.expr, RegionCall) else set(used([s]))) for s in region.statements]
+        count: dict[Value, int] = {}
+        for _, r in reads:
+            for v in r:
+                count[v] = count.get(v, 0) + 1
+        for s, r in reads:
+            if not isinstance(s.expr, RegionCall):
+                continue
+            child = s.expr.region
+            out = {v for v in child._made if v in wanted or count.get(v, 0) > (1 if v in r else 0)}
+            bind(child, out)
+            s.targets, s.expr.args = list(child.outputs), [Var(v) for v in child.inputs]
+
+    def ordered(region: Region):
+        for s in region.statements:
+            if isinstance(s.expr, RegionCall):
+                yield from ordered(s.expr.region)
+            else:
+                yield from s.targets
+
+    bind(root, set(outputs))
+
+
+def splice(region: Region, which):
+    """Takes the calls inside for which which(region) holds into the region itself."""
+    out = []
+    for s in region.statements:
+        if isinstance(s.expr, RegionCall) and which(s.expr.region):
+            splice(s.expr.region, which)
+            out += s.expr.region.statements
+        else:
+            out.append(s)
+    region.statements = out
+
+
+def parameters_of(statements: list) -> list[str]:
+    """Paths of parameters and of layers with parameters."""
+    found = []
+    for s in statements:
+        for e in walk(s.expr):
+            if isinstance(e, Param):
+                found.append(e.path)
+            elif isinstance(e, Call) and e.label is not None:
+                found.append(e.label + '.')
+    return found

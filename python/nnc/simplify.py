@@ -1,0 +1,136 @@
+"""Statements as a person would write them: products over the last axis without the reshapes around them, heads of attention by their names."""
+from __future__ import annotations
+
+from .text import Call, Const, Expr, List, Name, Op, Param, Statement, Value, Var, call, constant_of, walk
+
+
+class Body:
+    """Statements with who defines and who uses each value."""
+
+    def __init__(self, statements: list, outputs: list):
+        self.statements, self.outputs = statements, outputs
+        self.index()
+
+    def index(self):
+        self.definition, self.uses = {}, {}
+        for s in self.statements:
+            for e in walk(s.expr):
+                if isinstance(e, Var):
+                    self.uses.setdefault(e.value, []).append(s)
+            for v in s.targets:
+                self.definition[v] = s
+        for v in self.outputs:
+            self.uses.setdefault(v, []).append(None)
+
+    def made_by(self, e: Expr, *fns: str) -> Statement | None:
+        """The statement that makes e, if it calls one of these functions and nothing else reads e."""
+        s = self.definition.get(e.value) if isinstance(e, Var) else None
+        only = s is not None and len(s.targets) == 1 and len(self.uses.get(e.value, [])) == 1
+        return s if only and isinstance(s.expr, Call) and s.expr.fn in fns else None
+
+    def only_user(self, v: Value) -> Statement | None:
+        users = self.uses.get(v, [])
+        return users[0] if len(users) == 1 else None
+
+    def remove(self, s: Statement):
+        self.statements.remove(s)
+
+
+def simplify(statements: list, outputs: list):
+    body = Body(statements, outputs)
+    for rule in (join_reshapes, product_over_last_axis, split_heads, merge_heads, attention_of_heads):
+        for s in list(body.statements):
+            if s in body.statements and isinstance(s.expr, (Call, Op)) and rule(body, s):
+                body.index()
+
+
+def shape_of(e: Expr) -> list | None:
+    return e.value.shape if isinstance(e, Var) else e.shape if isinstance(e, Param) else None
+
+
+def is_reshape(s: Statement | None) -> bool:
+    return s is not None and isinstance(s.expr, Call) and s.expr.fn in ('reshape', 'flatten')
+
+
+def join_reshapes(body: Body, s: Statement) -> bool:
+    """A reshape of a reshape is one."""
+    if not is_reshape(s):
+        return False
+    before = body.made_by(s.expr.args[0], 'reshape', 'flatten')
+    if before is None:
+        return False
+    source = before.expr.args[0]
+    if shape_of(source) == s.targets[0].shape and isinstance(source, Var):
+        return False
+    s.expr = call('reshape', source, s.targets[0].shape)
+    body.remove(before)
+    return True
+
+
+def product_over_last_axis(body: Body, s: Statement) -> bool:
+    """x[a b, n] of x[a, b, n], its product with a matrix (and a bias), and [a, b, m] of that: the product of x itself."""
+    product = s.expr if isinstance(s.expr, Call) and s.expr.fn == 'matmul' else None
+    if product is None and isinstance(s.expr, Op) and s.expr.op == '+' and isinstance(s.expr.args[0], Call) and s.expr.args[0].fn == 'matmul':
+        product = s.expr.args[0]
+    if product is None or len(s.targets) != 1 or len(s.targets[0].shape) != 2:
+        return False
+    flat, after = body.made_by(product.args[0], 'reshape', 'flatten'), body.only_user(s.targets[0])
+    if flat is None or not is_reshape(after):
+        return False
+    x, y = shape_of(flat.expr.args[0]), after.targets[0].shape
+    if x is None or x[-1] != flat.targets[0].shape[-1] or x[:-1] != y[:-1] or y[-1] != s.targets[0].shape[-1]:
+        return False
+    product.args[0] = flat.expr.args[0]
+    s.targets = after.targets
+    body.remove(flat)
+    body.remove(after)
+    return True
+
+
+def split_heads(body: Body, s: Statement) -> bool:
+    """[b, t, h d] -> [b, h, t, d]"""
+    if not isinstance(s.expr, Call) or s.expr.fn != 'transpose' or len(s.expr.args) != 2 or constant_of(s.expr.args[1]) != [0, 2, 1, 3]:
+        return False
+    before = body.made_by(s.expr.args[0], 'reshape')
+    if before is None:
+        return False
+    x, parts = shape_of(before.expr.args[0]), before.targets[0].shape
+    if x is None or len(x) != 3 or x[:2] != parts[:2]:
+        return False
+    s.expr = call('rearrange', before.expr.args[0], 'b t (h d) -> b h t d', h=parts[2])
+    body.remove(before)
+    return True
+
+
+def merge_heads(body: Body, s: Statement) -> bool:
+    """[b, h, t, d] -> [b, t, h d]"""
+    if not is_reshape(s):
+        return False
+    before = body.made_by(s.expr.args[0], 'transpose')
+    if before is None or len(before.expr.args) != 2 or constant_of(before.expr.args[1]) != [0, 2, 1, 3]:
+        return False
+    parts, y = before.targets[0].shape, s.targets[0].shape
+    if len(y) != 3 or y[:2] != parts[:2]:
+        return False
+    s.expr = call('rearrange', before.expr.args[0], 'b h t d -> b t (h d)')
+    body.remove(before)
+    return True
+
+
+def attention_of_heads(body: Body, s: Statement) -> bool:
+    """attention(heads=h) of what linear layers make, where heads are split before and merged behind."""
+    if not isinstance(s.expr, Call) or s.expr.fn != 'attention' or 'heads' in s.expr.names:
+        return False
+    after = body.only_user(s.targets[0])
+    if after is None or not isinstance(after.expr, Call) or after.expr.fn != 'rearrange' or constant_of(after.expr.args[1]) != 'b h t d -> b t (h d)':
+        return False
+    before = [body.made_by(a, 'rearrange') for a in s.expr.args[:3]]
+    if any(b is None or constant_of(b.expr.args[1]) != 'b t (h d) -> b h t d' for b in before) or len({constant_of(b.expr.names['h']) for b in before}) != 1:
+        return False
+    old = s.expr
+    s.expr = Call('attention', [b.expr.args[0] for b in before] + old.args[3:], {'heads': before[0].expr.names['h'], **old.names}, old.defaults, None)
+    s.targets = after.targets
+    for b in before:
+        body.remove(b)
+    body.remove(after)
+    return True

@@ -1,0 +1,67 @@
+"""What the Python source calls a value: the assignment that a traced operation ends."""
+from __future__ import annotations
+
+import ast
+import functools
+import linecache
+import re
+
+FRAME = re.compile(r'File "(.+)", line (\d+), in (.+)')
+
+
+@functools.lru_cache(maxsize=None)
+def assignments(path: str) -> dict[int, tuple[list[str], int]]:
+    """{line: (names assigned, first line of the statement)} of a file."""
+    found: dict[int, tuple[list[str], int]] = {}
+    try:
+        tree = ast.parse(''.join(linecache.getlines(path)))
+    except SyntaxError:
+        return found
+    for node in ast.walk(tree):
+        targets = node.targets[:1] if isinstance(node, ast.Assign) else [node.target] if isinstance(node, (ast.AnnAssign, ast.AugAssign)) else None
+        if targets is None:
+            continue
+        target = targets[0]
+        items = target.elts if isinstance(target, (ast.Tuple, ast.List)) else [target]
+        names = [i.id if isinstance(i, ast.Name) else '' for i in items]
+        for line in range(node.lineno, (node.end_lineno or node.lineno) + 1):
+            found.setdefault(line, (names, node.lineno))
+    return found
+
+
+@functools.lru_cache(maxsize=200_000)
+def frames(stack_trace: str | None) -> tuple[tuple[str, int], ...]:
+    """(file, line) of each call, the outermost first."""
+    return tuple((m[1], int(m[2])) for m in FRAME.finditer(stack_trace or ''))
+
+
+def place(stack_trace: str | None) -> str:
+    """file:line of the innermost frame outside torch itself."""
+    known = frames(stack_trace)
+    own = [f for f in known if '/torch/' not in f[0]] or list(known)
+    return f'{own[-1][0]}:{own[-1][1]}' if own else 'unknown place'
+
+
+def statement_keys(stack_trace: str | None) -> tuple:
+    """Of each frame: the frames so far with the statement's first line; equal keys are the same run of a statement, or of one in a loop."""
+    keys, so_far = [], ()
+    for path, line in frames(stack_trace):
+        names, first = assignments(path).get(line, ([], line))
+        so_far = so_far + ((path, first),)
+        keys.append((so_far, names if '/torch/' not in path else []))
+    return tuple(keys)
+
+
+def name_hints(traces: list[str | None]) -> list[list[str]]:
+    """For each operation of a traced sequence the names that its result has in the source, the innermost first: of the statements whose last operation it is."""
+    keys = [statement_keys(t) for t in traces]
+    hints: list[list[str]] = []
+    for i, own in enumerate(keys):
+        following = keys[i + 1] if i + 1 < len(keys) else ()
+        names = []
+        for depth, (key, targets) in enumerate(own):
+            ends = depth >= len(following) or following[depth][0] != key
+            if ends and targets:
+                names.append(targets)
+        hints.append(list(reversed(names)))
+    return hints

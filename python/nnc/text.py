@@ -1,0 +1,292 @@
+"""Expressions of the .nn language as trees, and how they are printed.
+
+A tree holds no names of variables: it refers to values (Var). Names are given when a body is printed (names.py)."""
+from __future__ import annotations
+
+import dataclasses
+import re
+from typing import Any, Callable, Iterator
+
+KEYWORDS = set('dim let block model train import param for in repeat if else checkpoint assert and or not true false as state update'.split())
+WIDTH = 110
+
+
+class Value:
+    """A tensor of the traced program. `hint` is its name in the Python source, if it has one there."""
+    __slots__ = ('shape', 'dtype', 'hint', 'where', 'serial')
+    count = 0
+
+    def __init__(self, shape, dtype: str, hint: str | None = None, where: str = ''):
+        Value.count += 1
+        self.shape, self.dtype, self.hint, self.where, self.serial = list(shape), dtype, hint, where, Value.count
+
+
+class Expr:
+    def children(self) -> list['Expr']:
+        return []
+
+    def rebuild(self, children: list['Expr']) -> 'Expr':
+        return self
+
+
+@dataclasses.dataclass(eq=False)
+class Const(Expr):
+    """A number, boolean or string; where instances of a block differ in it, it becomes an argument."""
+    value: Any
+
+
+@dataclasses.dataclass(eq=False)
+class Name(Expr):
+    """A name that is printed as it is: an argument of the block, a dimension."""
+    text: str
+
+
+@dataclasses.dataclass(eq=False)
+class Var(Expr):
+    value: Value
+
+
+@dataclasses.dataclass(eq=False)
+class Param(Expr):
+    """A parameter or state that is declared by itself, by its name in the state_dict."""
+    path: str
+    shape: list
+    dtype: str
+    is_state: bool = False
+
+
+@dataclasses.dataclass(eq=False)
+class List(Expr):
+    items: list
+
+    def children(self):
+        return self.items
+
+    def rebuild(self, children):
+        return List(children)
+
+
+@dataclasses.dataclass(eq=False)
+class Call(Expr):
+    """fn(args, names=values) as label. `names` that equal their default are not printed."""
+    fn: str
+    args: list
+    names: dict = dataclasses.field(default_factory=dict)      # name: Expr
+    defaults: dict = dataclasses.field(default_factory=dict)   # name: the value that is left out
+    label: str | None = None                                   # the whole path of its parameters
+
+    def children(self):
+        return self.args + list(self.names.values())
+
+    def rebuild(self, children):
+        n = len(self.args)
+        return Call(self.fn, children[:n], dict(zip(self.names, children[n:])), self.defaults, self.label)
+
+
+@dataclasses.dataclass(eq=False)
+class Op(Expr):
+    """An operator of one or two operands."""
+    op: str
+    args: list
+
+    def children(self):
+        return self.args
+
+    def rebuild(self, children):
+        return Op(self.op, children)
+
+
+@dataclasses.dataclass(eq=False)
+class Index(Expr):
+    """x[slices]; each slice is an Expr, or a tuple of three (None where left out)."""
+    x: Expr
+    slices: list
+
+    def children(self):
+        flat = [self.x]
+        for s in self.slices:
+            flat += [p for p in s if p is not None] if isinstance(s, tuple) else [s]
+        return flat
+
+    def rebuild(self, children):
+        it = iter(children[1:])
+        slices = [tuple(None if p is None else next(it) for p in s) if isinstance(s, tuple) else next(it) for s in self.slices]
+        return Index(children[0], slices)
+
+
+@dataclasses.dataclass(eq=False)
+class Statement:
+    """targets = expr, or what a block call or loop is made of."""
+    targets: list
+    expr: Expr
+    where: str = ''          # file:line of the Python source
+
+
+@dataclasses.dataclass(eq=False)
+class Loop:
+    """for names in items { body }; carried: (initial, inside before, inside after, final) values."""
+    name: str
+    first: int
+    names: list              # of what differs from round to round
+    items: list              # per round: the values of `names`
+    body: list
+    carried: list
+
+
+def walk(e: Expr) -> Iterator[Expr]:
+    yield e
+    for c in e.children():
+        yield from walk(c)
+
+
+def transform(e: Expr, f: Callable[[Expr], Expr | None]) -> Expr:
+    """e with each node replaced by f(node) where that is not None, from the top."""
+    new = f(e)
+    if new is not None:
+        return new
+    children = e.children()
+    return e.rebuild([transform(c, f) for c in children]) if children else e
+
+
+def call(fn: str, *args, label: str | None = None, **names) -> Call:
+    """names: value, or (value, default) of which the default is not printed."""
+    given = {k: v if isinstance(v, tuple) else (v, ...) for k, v in names.items()}
+    return Call(fn, [as_expr(a) for a in args], {k: as_expr(v) for k, (v, _) in given.items()},
+                {k: d for k, (_, d) in given.items() if d is not ...}, label)
+
+
+def as_expr(x: Any) -> Expr:
+    if isinstance(x, Expr):
+        return x
+    if isinstance(x, Value):
+        return Var(x)
+    if isinstance(x, (list, tuple)):
+        return List([as_expr(i) for i in x])
+    return Const(x)
+
+
+def constant_of(e: Expr) -> Any:
+    """The Python value of a Const or a List of them; ... where it is no constant."""
+    if isinstance(e, Const):
+        return e.value
+    if isinstance(e, List):
+        items = [constant_of(i) for i in e.items]
+        return ... if any(i is ... for i in items) else items
+    return ...
+
+
+def number(v: Any) -> str:
+    if isinstance(v, bool):
+        return 'true' if v else 'false'
+    if isinstance(v, str):
+        return '"' + v.replace('\\', '\\\\').replace('"', '\\"') + '"'
+    if isinstance(v, int):
+        return str(v)
+    s = repr(float(v))
+    if re.fullmatch(r'-?\d+e-?\d+', s):
+        return re.sub(r'e-0*', 'e-', s)
+    return re.sub(r'e-0*', 'e-', s)
+
+
+PRECEDENCE = {'|>': 0, 'or': 1, 'and': 2, 'not': 3, '==': 4, '!=': 4, '<': 4, '<=': 4, '>': 4, '>=': 4, '+': 5, '-': 5, '*': 6, '/': 6, '//': 6,
+              '%': 6, 'neg': 7, '**': 8}
+ATOM = 9
+
+
+class Printer:
+    """Expressions as text, in one body: `name_of(value)` and what is inlined are the body's."""
+
+    def __init__(self, name_of: Callable[[Value], str], inlined: dict, base: str, in_loop: str | None):
+        self.name_of, self.inlined, self.base, self.in_loop = name_of, inlined, base, in_loop
+        self.parameters: dict[str, str] = {}
+
+    def label(self, path: str, fn: str) -> str:
+        rel = relative(path, self.base)
+        if self.in_loop is None and re.fullmatch(r'[A-Za-z_]\w*', rel) and rel not in KEYWORDS:
+            return f' as {rel}'
+        return f' as "{rel}"'
+
+    def expr(self, e: Expr, outer: int = 0) -> str:
+        text, own = self.parts(e)
+        return f'({text})' if own < outer else text
+
+    def parts(self, e: Expr) -> tuple[str, int]:
+        if isinstance(e, Const):
+            negative = isinstance(e.value, (int, float)) and not isinstance(e.value, bool) and e.value < 0
+            return number(e.value), PRECEDENCE['neg'] if negative else ATOM
+        if isinstance(e, Name):
+            return e.text, ATOM if re.fullmatch(r'\w+', e.text) else PRECEDENCE['*']
+        if isinstance(e, Var):
+            if e.value in self.inlined:
+                return self.parts(self.inlined[e.value])
+            return self.name_of(e.value), ATOM
+        if isinstance(e, Param):
+            return self.parameters[e.path], ATOM
+        if isinstance(e, List):
+            return '[' + ', '.join(self.expr(i, 1) for i in e.items) + ']', ATOM
+        if isinstance(e, Op):
+            return self.operator(e)
+        if isinstance(e, Index):
+            return self.expr(e.x, ATOM) + '[' + ', '.join(self.slice(s) for s in e.slices) + ']', ATOM
+        if isinstance(e, Call):
+            return self.call(e)
+        raise TypeError(e)
+
+    def operator(self, e: Op) -> tuple[str, int]:
+        if len(e.args) == 1:
+            p = PRECEDENCE['neg' if e.op == '-' else e.op]
+            return ('-' if e.op == '-' else e.op + ' ') + self.expr(e.args[0], p), p
+        p = PRECEDENCE[e.op]
+        left, right = (p + 1, p) if e.op == '**' else (p, p + 1)
+        if p == 4:
+            left = right = 5
+        space = ' ' if e.op not in ('**',) else ' '
+        return f'{self.expr(e.args[0], left)}{space}{e.op}{space}{self.expr(e.args[1], right)}', p
+
+    def slice(self, s) -> str:
+        if not isinstance(s, tuple):
+            return self.expr(s, 1)
+        start, stop, step = ('' if p is None else self.expr(p, 1) for p in s)
+        return f'{start}:{stop}' + (f':{step}' if step else '')
+
+    def arguments(self, e: Call, skip: int) -> list[str]:
+        out = [self.expr(a, 1) for a in e.args[skip:]]
+        for name, v in e.names.items():
+            if name in e.defaults and constant_of(v) == e.defaults[name] and type(constant_of(v)) in (type(e.defaults[name]), int, float, list):
+                continue
+            out.append(f'{name}={self.expr(v, 1)}')
+        return out
+
+    def call(self, e: Call) -> tuple[str, int]:
+        label = self.label(e.label, e.fn) if e.label is not None else ''
+        first = e.args[0] if e.args else None
+        source = self.inlined.get(first.value) if isinstance(first, Var) else None
+        if source is None and isinstance(first, (Call,)):
+            source = first
+        piped = source is not None and (isinstance(source, Call) and source.args and self.is_tensor(source.args[0]))
+        if piped:
+            args = self.arguments(e, 1)
+            inside = self.expr(source, 0)
+            return f'{inside} |> {e.fn}' + (f'({", ".join(args)})' if args else '') + label, 0
+        return f'{e.fn}({", ".join(self.arguments(e, 0))}){label}', ATOM if not label else 0
+
+    @staticmethod
+    def is_tensor(e: Expr) -> bool:
+        return isinstance(e, (Var, Call, Op, Index))
+
+
+def relative(path: str, base: str) -> str:
+    """path below the module at `base`."""
+    if not base:
+        return path
+    assert path.startswith(base + '.'), (path, base)
+    return path[len(base) + 1:]
+
+
+def snake_case(name: str) -> str:
+    s = re.sub(r'(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])', '_', name).lower().strip('_')
+    s = re.sub(r'\W|__+', '_', s)
+    s = re.sub(r'(?<=[a-z])_net(?=_|$)', 'net', s)
+    if s and s[0].isdigit():
+        s = 'n' + s
+    return s + '_' if s in KEYWORDS else s

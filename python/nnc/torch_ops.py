@@ -1,0 +1,692 @@
+"""How each operation of torch is written in the .nn language: one small function per operation, in the table TABLE.
+
+A function gets the context `t` and the arguments of the operation's schema in their order, those that were not given with their defaults. Tensors are expressions
+(text.Expr), everything else is what torch has: numbers, strings, dtypes, lists. It gives the expression of the result, or raises Unsupported with what a user can do.
+The in-place form (relu_) has the entry of the other one."""
+from __future__ import annotations
+
+import math
+from typing import Any, Callable
+
+import torch
+
+from .text import Call, Const, Expr, Index, List, Name, Op, Param, Value, Var, call, as_expr
+
+TABLE: dict[str, Callable] = {}
+
+
+class Unsupported(Exception):
+    """An operation with arguments that the language does not have; the text says what to write instead."""
+
+
+class Known(Expr):
+    """A constant tensor, before it is known how it is written."""
+
+    def __init__(self, tensor: torch.Tensor):
+        self.tensor = tensor
+
+
+class Context:
+    """What a translator may ask: the results' values, shapes and types of expressions."""
+
+    def __init__(self, outputs: list, training: bool):
+        self.outputs, self.training = outputs, training
+
+    @property
+    def out(self) -> Value:
+        return self.outputs[0]
+
+    def shape(self, e: Expr) -> list:
+        if isinstance(e, Var):
+            return e.value.shape
+        if isinstance(e, Param):
+            return e.shape
+        if isinstance(e, Known):
+            return list(e.tensor.shape)
+        if isinstance(e, (Const, int, float, bool)):
+            return []
+        raise TypeError(e)
+
+    def dtype(self, e: Expr) -> str:
+        if isinstance(e, Var):
+            return e.value.dtype
+        if isinstance(e, Param):
+            return e.dtype
+        if isinstance(e, Known):
+            return dtype_name(e.tensor.dtype)
+        v = e.value if isinstance(e, Const) else e
+        return 'i1' if isinstance(v, bool) else 'i32' if isinstance(v, int) else 'f32'
+
+    def is_float(self, e: Expr) -> bool:
+        return self.dtype(e) == 'f32'
+
+
+DTYPES = {torch.bool: 'i1', torch.uint8: 'u8', torch.int32: 'i32', torch.int64: 'i64', torch.int16: 'i32', torch.int8: 'i32'}
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    """Floats are the program's float type, f32 in a text."""
+    return 'f32' if dtype.is_floating_point else DTYPES.get(dtype, str(dtype))
+
+
+def op(*names: str):
+    def register(f):
+        for n in names:
+            TABLE['aten.' + n if '.' not in n else n] = f
+        return f
+    return register
+
+
+def known_names() -> set:
+    return set(TABLE) | {n + '_' for n in TABLE} | {'getitem'}
+
+
+def find(name: str) -> Callable | None:
+    return TABLE.get(name) or (TABLE.get(name[:-1]) if name.endswith('_') and not name.endswith('__') else None)
+
+
+def need(condition: bool, what: str):
+    if not condition:
+        raise Unsupported(what)
+
+
+def axis(dim: int, rank: int) -> int:
+    return dim % rank if rank else 0
+
+
+def pair(v, n: int = 2) -> Any:
+    """[3, 3] is written 3."""
+    v = list(v) if isinstance(v, (list, tuple)) else [v]
+    v = v * n if len(v) == 1 else v
+    return v[0] if all(i == v[0] for i in v) else v
+
+
+def axes_of(dims, rank: int) -> Any:
+    if dims is None or (isinstance(dims, (list, tuple)) and not dims):
+        return None
+    dims = [axis(d, rank) for d in (dims if isinstance(dims, (list, tuple)) else [dims])]
+    dims = [d - rank if d == rank - 1 else d for d in dims] if len(dims) == 1 else dims
+    return dims[0] if len(dims) == 1 else dims
+
+
+def module_of(weight: Expr, last: str = 'weight') -> str | None:
+    """The path of the module whose parameter `last` this is."""
+    return weight.path[:-len(last) - 1] if isinstance(weight, Param) and weight.path.endswith('.' + last) else None
+
+
+def same_module(weight: Expr, bias: Expr | None) -> str | None:
+    path = module_of(weight)
+    return path if path is not None and (bias is None or module_of(bias, 'bias') == path) else None
+
+
+# --- element by element -------------------------------------------------------------------------------------------------
+
+def simple(torch_name: str, name: str | None = None):
+    TABLE['aten.' + torch_name] = lambda t, x, *rest, _name=name or torch_name: call(_name, floats(t, x))
+
+
+def floats(t: Context, x: Expr) -> Expr:
+    return x
+
+
+for _n in ('relu', 'relu6', 'sigmoid', 'tanh', 'exp', 'log', 'sqrt', 'rsqrt', 'abs', 'sin', 'cos', 'erf', 'floor', 'silu', 'square'):
+    simple(_n)
+
+
+@op('gelu')
+def gelu(t, x, approximate):
+    return call('gelu', x, approximate=(approximate == 'tanh', False))
+
+
+@op('leaky_relu')
+def leaky_relu(t, x, slope):
+    return call('leaky_relu', x, slope=(slope, 0.01))
+
+
+@op('hardtanh')
+def hardtanh(t, x, low, high):
+    return call('relu6', x) if (low, high) == (0, 6) else call('clamp', x, low, high)
+
+
+@op('clamp', 'clip')
+def clamp(t, x, low, high):
+    need(not isinstance(low, Expr) and not isinstance(high, Expr), 'clamp with tensors as limits: maximum(minimum(x, high), low)')
+    if low is None or high is None:
+        return call('minimum', x, high) if low is None else call('maximum', x, low)
+    return call('clamp', x, low, high)
+
+
+@op('clamp_min')
+def clamp_min(t, x, low):
+    return call('maximum', x, low)
+
+
+@op('clamp_max')
+def clamp_max(t, x, high):
+    return call('minimum', x, high)
+
+
+@op('softplus')
+def softplus(t, x, beta, threshold):
+    return call('softplus', x) if beta == 1 else Op('/', [call('softplus', Op('*', [x, Const(beta)])), Const(beta)])
+
+
+@op('log1p')
+def log1p(t, x):
+    return call('log', Op('+', [x, Const(1)]))
+
+
+@op('reciprocal')
+def reciprocal(t, x):
+    return Op('/', [Const(1.0), x])
+
+
+@op('neg')
+def neg(t, x):
+    return Op('-', [x])
+
+
+def scaled(x, alpha):
+    return x if alpha == 1 else Op('*', [as_expr(alpha), as_expr(x)])
+
+
+@op('add')
+def add(t, x, y, alpha=1):
+    return Op('+', [as_expr(x), as_expr(scaled(y, alpha))])
+
+
+@op('sub')
+def sub(t, x, y, alpha=1):
+    return Op('-', [as_expr(x), as_expr(scaled(y, alpha))])
+
+
+@op('rsub')
+def rsub(t, x, y, alpha=1):
+    return Op('-', [as_expr(y), as_expr(scaled(x, alpha))])
+
+
+@op('mul')
+def mul(t, x, y):
+    return Op('*', [as_expr(x), as_expr(y)])
+
+
+@op('div', 'divide', 'true_divide')
+def div(t, x, y, rounding_mode=None):
+    if rounding_mode == 'floor':
+        return Op('//', [as_expr(x), as_expr(y)])
+    need(rounding_mode is None, 'div with rounding_mode="trunc": write rounding_mode="floor" where nothing is negative')
+    return Op('/', [as_expr(x), as_expr(y)])
+
+
+@op('floor_divide')
+def floor_divide(t, x, y):
+    return Op('//', [as_expr(x), as_expr(y)])
+
+
+@op('remainder')
+def remainder(t, x, y):
+    return Op('%', [as_expr(x), as_expr(y)])
+
+
+@op('pow')
+def power(t, x, y):
+    if y == 2:
+        return call('square', x)
+    return Op('**', [as_expr(x), as_expr(y)])
+
+
+for _n, _o in (('eq', '=='), ('ne', '!='), ('lt', '<'), ('le', '<='), ('gt', '>'), ('ge', '>=')):
+    TABLE['aten.' + _n] = lambda t, x, y, _o=_o: Op(_o, [as_expr(x), as_expr(y)])
+
+
+@op('maximum')
+def maximum(t, x, y):
+    return call('maximum', x, y)
+
+
+@op('minimum')
+def minimum(t, x, y):
+    return call('minimum', x, y)
+
+
+@op('where')
+def where(t, condition, x, y):
+    return call('where', condition, x, y)
+
+
+@op('masked_fill')
+def masked_fill(t, x, mask, value):
+    return call('where', mask, value, x)
+
+
+@op('logical_not', 'bitwise_not')
+def logical_not(t, x):
+    need(t.dtype(x) == 'i1', 'bitwise_not of integers: -1 - x')
+    return Op('==', [x, Const(0)])
+
+
+@op('logical_and', 'bitwise_and', '__and__')
+def logical_and(t, x, y):
+    return call('where', x, y, False) if isinstance(x, Expr) else call('where', y, x, False)
+
+
+@op('to', '_to_copy', 'type_as')
+def convert(t, x, *rest):
+    return x if t.dtype(x) == t.out.dtype else call('cast', x, t.out.dtype)
+
+
+@op('detach')
+def detach(t, x):
+    return call('stop_gradient', x)
+
+
+# --- layers with parameters ---------------------------------------------------------------------------------------------
+
+@op('linear')
+def linear(t, x, weight, bias):
+    features, path = t.shape(weight)[0], same_module(weight, bias)
+    if path is not None:
+        return call('linear', x, features, bias=(bias is not None, True), label=path)
+    y = call('linear', x, features, bias=False, weight=weight) if len(t.shape(x)) > 1 else call('matmul', x, call('transpose', weight))
+    return y if bias is None else Op('+', [y, bias])
+
+
+def convolution_names(stride, padding, dilation, groups):
+    return dict(stride=(pair(stride), 1), padding=(padding_of(padding), 0), dilation=(pair(dilation), 1), groups=(groups, 1))
+
+
+def padding_of(p) -> Any:
+    return pair(p)
+
+
+@op('conv2d')
+def conv2d(t, x, weight, bias, stride, padding, dilation, groups):
+    path = same_module(weight, bias)
+    kernel = t.shape(weight)[2:]
+    if isinstance(padding, str):
+        need(padding == 'valid' or all(s == 1 for s in ([stride] if isinstance(stride, int) else stride)), 'padding="same" with a stride: give the padding as numbers')
+        padding = [0, 0] if padding == 'valid' else [d * (k - 1) for d, k in zip((list(dilation) * 2)[:2], kernel)]
+        if any(padding):
+            low = [p // 2 for p in padding]
+            padding = low if all(2 * l == p for l, p in zip(low, padding)) else [low[0], padding[0] - low[0], low[1], padding[1] - low[1]]
+    need(path is not None, 'conv2d with a weight that is computed: the layer conv2d has a parameter as its weight')
+    if isinstance(padding, list) and len(padding) == 4:
+        names = dict(convolution_names(stride, 0, dilation, groups), padding=padding)
+    else:
+        names = convolution_names(stride, padding, dilation, groups)
+    return call('conv2d', x, t.shape(weight)[0], kernel=(pair(kernel), 1), **names, bias=(bias is not None, True), label=path)
+
+
+@op('conv_transpose2d')
+def conv_transpose2d(t, x, weight, bias, stride, padding, output_padding, groups, dilation):
+    path = same_module(weight, bias)
+    need(path is not None, 'conv_transpose2d with a weight that is computed')
+    need(pair(dilation) == 1, 'conv_transpose2d with a dilation')
+    return call('conv_transpose2d', x, t.shape(weight)[1] * groups, kernel=(pair(t.shape(weight)[2:]), 1), stride=(pair(stride), 1), padding=(pair(padding), 0),
+                output_padding=(pair(output_padding), 0), groups=(groups, 1), bias=(bias is not None, True), label=path)
+
+
+@op('batch_norm')
+def batch_norm(t, x, weight, bias, mean, var, training, momentum, eps, cudnn):
+    path = same_module(weight, bias)
+    need(path is not None and isinstance(mean, Param), 'batch_norm without weight, bias or running statistics: BatchNorm2d(affine=True, track_running_stats=True)')
+    return call('batchnorm', x, momentum=(momentum, 0.1), eps=(eps, 1e-5), label=path)
+
+
+@op('layer_norm')
+def layer_norm(t, x, shape, weight, bias, eps, cudnn):
+    path = same_module(weight, bias) if weight is not None and bias is not None else None
+    if path is not None and len(shape) == 1:
+        return call('layernorm', x, eps=(eps, 1e-5), label=path)
+    axes = list(range(-len(shape), 0))
+    axes = axes[0] if len(axes) == 1 else axes
+    y = Op('/', [Op('-', [x, call('mean', x, axes=axes, keepdims=True)]), call('sqrt', Op('+', [call('var', x, axes=axes, keepdims=True), Const(eps)]))])
+    y = y if weight is None else Op('*', [y, weight])
+    return y if bias is None else Op('+', [y, bias])
+
+
+@op('rms_norm')
+def rms_norm(t, x, shape, weight, eps):
+    eps = torch.finfo(torch.float32).eps if eps is None else eps
+    if weight is not None and module_of(weight) is not None and len(shape) == 1:
+        return call('rmsnorm', x, eps=(eps, 1e-6), label=module_of(weight))
+    y = Op('*', [x, call('rsqrt', Op('+', [call('mean', call('square', x), axes=list(range(-len(shape), 0)), keepdims=True), Const(eps)]))])
+    return y if weight is None else Op('*', [y, weight])
+
+
+@op('group_norm')
+def group_norm(t, x, groups, weight, bias, eps, cudnn):
+    path = same_module(weight, bias) if weight is not None and bias is not None else None
+    need(path is not None, 'group_norm without weight and bias: GroupNorm(affine=True)')
+    return call('groupnorm', x, groups, eps=(eps, 1e-5), label=path)
+
+
+@op('embedding')
+def embedding(t, weight, indices, padding_idx=-1, scale=False, sparse=False):
+    path = module_of(weight)
+    if path is None:
+        return call('gather', weight, indices)
+    return call('embedding', indices, *t.shape(weight), label=path)
+
+
+@op('dropout')
+def dropout(t, x, p, train):
+    return x if p == 0 else call('dropout', x, *([] if p == 0.5 else [p]))
+
+
+# --- windows ------------------------------------------------------------------------------------------------------------
+
+def pool_names(kernel, stride, padding):
+    kernel, stride = pair(kernel), pair(stride) if stride else pair(kernel)
+    return (kernel,), dict(stride=(stride, kernel), padding=(pair(padding), 0))
+
+
+@op('max_pool2d')
+def max_pool2d(t, x, kernel, stride, padding, dilation, ceil_mode):
+    need(pair(dilation) == 1, 'max_pool2d with a dilation')
+    need(not ceil_mode or not grows(t, x, kernel, stride, padding), 'max_pool2d with ceil_mode where the last window goes over the edge: pad the input')
+    args, names = pool_names(kernel, stride, padding)
+    return call('maxpool', x, *args, **names)
+
+
+def grows(t, x, kernel, stride, padding) -> bool:
+    """Whether ceil_mode makes the result larger."""
+    two = lambda v: (list(v) * 2)[:2] if isinstance(v, (list, tuple)) else [v, v]
+    k, p = two(kernel), two(padding)
+    s = two(stride) if stride else k
+    return any((size + 2 * pp - kk) % ss for size, kk, ss, pp in zip(t.shape(x)[-2:], k, s, p))
+
+
+@op('avg_pool2d')
+def avg_pool2d(t, x, kernel, stride, padding, ceil_mode, count_include_pad, divisor):
+    need(divisor is None, 'avg_pool2d with divisor_override')
+    need(not ceil_mode or not grows(t, x, kernel, stride, padding), 'avg_pool2d with ceil_mode where the last window goes over the edge: pad the input')
+    args, names = pool_names(kernel, stride, padding)
+    return call('avgpool', x, *args, **names, include_pad=(count_include_pad, True))
+
+
+@op('adaptive_avg_pool2d')
+def adaptive_avg_pool2d(t, x, size):
+    shape = t.shape(x)
+    size = [s if s is not None else shape[-2 + i] for i, s in enumerate((list(size) * 2)[:2])]
+    if size == [1, 1]:
+        return call('mean', x, axes=[len(shape) - 2, len(shape) - 1], keepdims=True)
+    if size == shape[-2:]:
+        return x
+    if all(n % s == 0 for n, s in zip(shape[-2:], size)):
+        return call('avgpool', x, pair([n // s for n, s in zip(shape[-2:], size)]))
+    return adaptive(t, x, size, len(shape))
+
+
+def adaptive(t, x, size, rank):
+    """Windows that overlap: a product with a matrix of means along each axis."""
+    for i, s in enumerate(size):
+        n, dim = t.shape(x)[-2 + i] if isinstance(x, Var) else None, rank - 2 + i
+        del n, dim, s
+    raise Unsupported('adaptive_avg_pool2d where the image is no multiple of the result: choose an image whose size is one')
+
+
+@op('upsample_nearest2d', 'upsample_bilinear2d')
+def upsample(t, x, size, *rest):
+    raise Unsupported('interpolate: its factors must be whole numbers')
+
+
+# --- axes and shapes ----------------------------------------------------------------------------------------------------
+
+def shape_list(sizes) -> Any:
+    return list(sizes)
+
+
+@op('view', 'reshape', '_unsafe_view', 'unflatten', 'flatten', 'squeeze', 'unsqueeze')
+def reshape(t, x, *rest):
+    a, b = t.shape(x), t.out.shape
+    if a == b:
+        return x
+    if len(b) < len(a) and len(b) >= 2:           # x[N, ...] with all the axes from one on joined
+        start = len(b) - 1
+        if a[:start] == b[:start]:
+            return call('flatten', x, **({} if start == 1 else {'start': start}))
+    return call('reshape', x, b)
+
+
+@op('permute')
+def permute(t, x, dims):
+    rank = len(t.shape(x))
+    dims = [axis(d, rank) for d in dims]
+    return x if dims == list(range(rank)) else call('transpose', x, dims)
+
+
+@op('transpose', 'swapaxes')
+def transpose(t, x, a, b):
+    rank = len(t.shape(x))
+    a, b = sorted((axis(a, rank), axis(b, rank)))
+    if (a, b) == (rank - 2, rank - 1):
+        return call('transpose', x)
+    dims = list(range(rank))
+    dims[a], dims[b] = b, a
+    return x if a == b else call('transpose', x, dims)
+
+
+@op('t', 'numpy_T')
+def matrix_transpose(t, x):
+    return call('transpose', x)
+
+
+@op('expand', 'broadcast_to', 'expand_as')
+def expand(t, x, *rest):
+    a, b = t.shape(x), t.out.shape
+    return x if a == b else call('broadcast_to', x, b)
+
+
+@op('repeat')
+def repeat(t, x, repeats):
+    a = [1] * (len(repeats) - len(t.shape(x))) + list(t.shape(x))
+    if all(r == 1 for r in repeats):
+        return reshape(t, x)
+    if all(r == 1 or n == 1 for r, n in zip(repeats, a)):
+        return call('broadcast_to', x if a == t.shape(x) else call('reshape', x, a), t.out.shape)
+    for i, r in enumerate(repeats):
+        if r != 1:
+            x = call('concat', [x] * r, axis=(axis_from_end(i, len(a)), -1))
+    return x
+
+
+def axis_from_end(dim: int, rank: int) -> int:
+    dim = axis(dim, rank)
+    return -1 if dim == rank - 1 else dim
+
+
+@op('cat', 'concat', 'concatenate')
+def cat(t, tensors, dim):
+    items = [x for x in tensors if t.shape(x) != [0]]
+    return call('concat', items, axis=(axis_from_end(dim, len(t.out.shape)), -1))
+
+
+@op('stack')
+def stack(t, tensors, dim):
+    rank = len(t.out.shape)
+    dim = axis(dim, rank)
+    shape = list(t.out.shape)
+    shape[dim] = 1
+    return call('concat', [call('reshape', x, shape) for x in tensors], axis=(axis_from_end(dim, rank), -1))
+
+
+@op('split', 'split_with_sizes', 'chunk', 'unsafe_split', 'tensor_split')
+def split(t, x, size, dim=0, *rest):
+    rank, sizes = len(t.shape(x)), [v.shape[axis(dim, len(t.shape(x)))] for v in t.outputs]
+    dim = axis(dim, rank)
+    if len(set(sizes)) == 1:
+        return call('split', x, len(sizes), axis=(axis_from_end(dim, rank), -1))
+    parts, at = [], 0
+    for n in sizes:
+        parts.append(Index(x, [(None, None, None)] * dim + [(Const(at) if at else None, Const(at + n) if at + n < t.shape(x)[dim] else None, None)]))
+        at += n
+    return List(parts)
+
+
+@op('unbind')
+def unbind(t, x, dim=0):
+    rank = len(t.shape(x))
+    return List([take(x, axis(dim, rank), i, t.shape(x)) for i in range(t.shape(x)[axis(dim, rank)])])
+
+
+def take(x: Expr, dim: int, i: int, shape: list) -> Expr:
+    if dim == 0:
+        return Index(x, [Const(i)])
+    rest = shape[:dim] + shape[dim + 1:]
+    i = i % shape[dim]
+    return call('reshape', Index(x, [(None, None, None)] * dim + [(Const(i) if i else None, Const(i + 1) if i + 1 < shape[dim] else None, None)]), rest)
+
+
+@op('select')
+def select(t, x, dim, index):
+    need(not isinstance(index, Expr), 'select with an index that is computed: gather')
+    return take(x, axis(dim, len(t.shape(x))), index, t.shape(x))
+
+
+@op('slice')
+def slice_(t, x, dim=0, start=None, end=None, step=1):
+    shape = t.shape(x)
+    dim = axis(dim, len(shape))
+    n = shape[dim]
+    start, end, step = slice(start, end, step).indices(n)
+    if (start, step) == (0, 1) and end >= n:
+        return x
+    parts = (Const(start) if start else None, Const(end) if end < n else None, Const(step) if step != 1 else None)
+    return Index(x, [(None, None, None)] * dim + [parts])
+
+
+@op('flip')
+def flip(t, x, dims):
+    raise Unsupported('flip: reverse the order where the tensor is made')
+
+
+@op('pad', 'constant_pad_nd')
+def pad(t, x, amounts, *rest):
+    mode, value = ('constant', *rest) if rest and not isinstance(rest[0], str) else (*rest, None, None)[:2] if rest else ('constant', 0)
+    need(mode in (None, 'constant'), f'pad with mode="{mode}"')
+    rank = len(t.shape(x))
+    low, high = [0] * rank, [0] * rank
+    for i in range(len(amounts) // 2):
+        low[rank - 1 - i], high[rank - 1 - i] = amounts[2 * i], amounts[2 * i + 1]
+    if min(low + high) < 0:
+        sizes = t.shape(x)
+        x = Index(x, [(Const(-l) if l < 0 else None, Const(n + h) if h < 0 else None, None) for l, h, n in zip(low, high, sizes)])
+        low, high = [max(v, 0) for v in low], [max(v, 0) for v in high]
+    if not any(low + high):
+        return x
+    return call('pad', x, low, high, value=(0 if value is None else value, 0))
+
+
+@op('roll')
+def roll(t, x, shifts, dims):
+    rank = len(t.shape(x))
+    for s, d in zip(shifts, dims):
+        d = axis(d, rank)
+        n = t.out.shape[d]
+        k = (n - s) % n
+        if k:
+            front = [(None, None, None)] * d
+            x = call('concat', [Index(x, front + [(Const(k), None, None)]), Index(x, front + [(None, Const(k), None)])], axis=(axis_from_end(d, rank), -1))
+    return x
+
+
+# --- reductions and products --------------------------------------------------------------------------------------------
+
+def reduction(name: str, torch_name: str):
+    def f(t, x, dims=None, keepdim=False, dtype=None):
+        rank = len(t.shape(x))
+        return call(name, x, axes=(axes_of(dims, rank), None), keepdims=(bool(keepdim), False))
+    TABLE['aten.' + torch_name] = f
+
+
+for _n, _m in (('sum', 'sum'), ('amax', 'amax'), ('amin', 'amin')):
+    reduction(_n, _m)
+
+
+@op('mean')
+def mean(t, x, *rest):
+    if not rest or rest[0] is None or isinstance(rest[0], torch.dtype):
+        return call('mean', x)
+    return call('mean', x, axes=axes_of(rest[0], len(t.shape(x))), keepdims=(bool(rest[1]) if len(rest) > 1 else False, False))
+
+
+@op('max', 'min')
+def max_(t, x, *rest):
+    name = 'amax'
+    need(not rest, 'max along an axis with its indices: torch.amax')
+    return call(name, x)
+
+
+@op('var')
+def var(t, x, *rest):
+    rank = len(t.shape(x))
+    dims, correction, keepdim = (list(rest) + [None, None, None])[:3] if rest and not isinstance(rest[0], bool) else (None, rest[0] if rest else 1, False)
+    correction = 1 if correction is None else int(correction)
+    axes = axes_of(dims, rank)
+    n = math.prod(t.shape(x)[a] for a in (range(rank) if axes is None else [axes] if isinstance(axes, int) else axes))
+    y = call('var', x, axes=(axes, None), keepdims=(bool(keepdim), False))
+    return y if correction == 0 else Op('*', [y, Const(n / (n - correction))])
+
+
+@op('argmax')
+def argmax(t, x, dim, keepdim):
+    need(dim is not None and not keepdim, 'argmax over all, or with keepdim')
+    return call('argmax', x, axis=(axis_from_end(dim, len(t.shape(x))), -1))
+
+
+
+
+for _n in ('softmax', 'log_softmax'):
+    TABLE[f'aten.{_n}'] = TABLE[f'aten._{_n}'] = lambda t, x, dim, *rest, _n=_n: call(_n, x, axis=(axis_from_end(dim, len(t.shape(x))), -1))
+
+
+@op('matmul', 'mm', 'bmm')
+def matmul(t, x, y):
+    if len(t.shape(y)) == 1:
+        return call('reshape', call('matmul', x, call('reshape', y, [-1, 1])), t.out.shape)
+    return call('matmul', x, y)
+
+
+@op('addmm', 'baddbmm')
+def addmm(t, bias, x, y, beta=1, alpha=1):
+    return Op('+', [scaled(call('matmul', x, y), alpha), as_expr(scaled(bias, beta))])
+
+
+@op('einsum')
+def einsum(t, equation, tensors, path=None):
+    letters = lambda part: ' '.join(part.strip().replace(' ', ''))
+    need('...' not in equation and '->' in equation, 'einsum with "..." or without "->": write all axes')
+    inputs, result = equation.split('->')
+    return call('einsum', Const(', '.join(letters(p) for p in inputs.split(',')) + ' -> ' + letters(result)), *tensors)
+
+
+@op('scaled_dot_product_attention')
+def attention(t, q, k, v, mask, dropout_p, causal, scale, gqa):
+    names = dict(causal=(causal, False), scale=(scale, None), dropout=(dropout_p, 0.0))
+    queries, keys = t.shape(q)[-2], t.shape(k)[-2]
+    if isinstance(mask, Known):
+        if bool(mask.tensor.all()) and mask.tensor.dtype == torch.bool or (mask.tensor.is_floating_point() and not mask.tensor.any()):
+            mask = None
+        elif lower_triangle(mask.tensor, queries, keys):
+            names['causal'], mask = (True, False), None
+    if causal and queries != keys:
+        raise Unsupported('scaled_dot_product_attention with is_causal and fewer queries than keys')
+    if mask is None and len(t.shape(q)) == 4:
+        return call('attention', q, k, v, **names)
+    need(t.shape(q)[:-2] == t.shape(k)[:-2], 'attention with a mask and grouped heads: repeat keys and values')
+    scale = 1 / math.sqrt(t.shape(q)[-1]) if scale is None else scale
+    scores = call('matmul', Op('*', [q, Const(scale)]), call('transpose', k))
+    if causal:
+        scores = call('causal_mask', scores)
+    if mask is not None:
+        scores = Op('+', [scores, mask]) if t.is_float(mask) else call('where', mask, scores, -1e30)
+    weights = call('softmax', scores)
+    return call('matmul', dropout(t, weights, dropout_p, True), v)
+
+
+def lower_triangle(mask: torch.Tensor, queries: int, keys: int) -> bool:
+    """Whether query i sees the keys up to i + keys - queries, in every batch and head."""
+    seen = mask if mask.dtype == torch.bool else mask >= -1
+    want = torch.ones(queries, keys, dtype=torch.bool).tril(keys - queries)
+    return seen.shape[-2:] == want.shape and bool((seen == want).all()) and (mask.dtype == torch.bool or not mask[seen].any())

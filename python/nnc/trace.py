@@ -1,0 +1,254 @@
+"""A PyTorch module as a sequence of operations: torch.export, then what is left when constants are computed and what nobody reads is gone.
+
+Nothing here knows the .nn language but the set of operations that have a translator (torch_ops.TABLE)."""
+from __future__ import annotations
+
+import dataclasses
+import operator
+from typing import Any
+
+import torch
+import torch.fx
+
+from . import source
+
+IDENTITY = {'aten.contiguous', 'aten.clone', 'aten.alias', 'aten.lift_fresh_copy', 'aten.detach_', 'aten.lift_fresh', 'aten.positive'}
+RANDOM = {'aten.dropout', 'aten.rand', 'aten.randn', 'aten.bernoulli', 'aten.bernoulli_', 'aten.rand_like', 'aten.randn_like', 'aten.uniform_', 'aten.normal_', 'aten.feature_dropout',
+          'aten.alpha_dropout', 'aten.randint', 'aten.randperm', 'aten.empty', 'aten.empty_like', 'aten.new_empty', 'aten.exponential_', 'aten.multinomial'}
+MAX_FOLDED = 1 << 26      # elements of a constant that is computed here
+
+
+def op_name(node: torch.fx.Node) -> str:
+    """aten.add of aten.add.Tensor; the Python function's name of what is no operation of torch."""
+    target = node.target
+    if isinstance(target, torch._ops.OpOverload):
+        return f'{target.namespace}.{target._schema.name.split("::")[-1]}'
+    return getattr(target, '__name__', str(target))
+
+
+@dataclasses.dataclass
+class Step:
+    """One operation: what it is called on is in `args` by the names of its schema, as values of the interpreter below."""
+    node: torch.fx.Node
+    op: str
+    modules: tuple            # ((key, path, class name), ...), the outermost first
+    trace: str | None
+    hints: list               # lists of names, the innermost statement first
+
+
+@dataclasses.dataclass
+class Traced:
+    graph: torch.fx.Graph
+    steps: list
+    inputs: list              # placeholder nodes
+    outputs: list             # nodes, or tensors that are constant
+    parameters: dict          # placeholder node: name in the state_dict
+    buffers: dict             # placeholder node: (name, tensor)
+    constants: dict           # node: tensor that does not depend on inputs or parameters
+    alias: dict               # node: the node whose value it has
+    training: bool
+
+
+def module_stack(node: torch.fx.Node) -> tuple:
+    stack = node.meta.get('nn_module_stack') or {}
+    return tuple((key, path.split('@')[0], cls if isinstance(cls, str) else f'{cls.__module__}.{cls.__qualname__}') for key, (path, cls) in stack.items())
+
+
+def mutated_argument(node: torch.fx.Node) -> torch.fx.Node | None:
+    """The tensor that an operation writes into, such as that of relu_."""
+    if not isinstance(node.target, torch._ops.OpOverload):
+        return None
+    for i, a in enumerate(node.target._schema.arguments):
+        if a.alias_info is not None and a.alias_info.is_write:
+            found = node.args[i] if i < len(node.args) else node.kwargs.get(a.name)
+            return found if isinstance(found, torch.fx.Node) else None
+    return None
+
+
+def is_view(node: torch.fx.Node) -> bool:
+    if node.target is operator.getitem:
+        return True
+    return isinstance(node.target, torch._ops.OpOverload) and any(r.alias_info is not None and not r.alias_info.is_write for r in node.target._schema.returns)
+
+
+def writes_into_views(graph: torch.fx.Graph, buffers: dict) -> bool:
+    """Whether something is written into a part of a tensor, or into a tensor of which there are views: renaming is not enough then."""
+    for node in graph.nodes:
+        target = mutated_argument(node)
+        if target is None or target in buffers or node.op != 'call_function':
+            continue
+        if op_name(node) in ('aten.copy_',) or is_view(target) or any(is_view(u) and u is not node and position(u) < position(node) and
+                                                                       any(position(w) > position(node) for w in u.users) for u in target.users):
+            return True
+    return False
+
+
+_positions: dict = {}
+
+
+def position(node: torch.fx.Node) -> int:
+    if node.graph not in _positions or node not in _positions[node.graph]:
+        _positions.clear()
+        _positions[node.graph] = {n: i for i, n in enumerate(node.graph.nodes)}
+    return _positions[node.graph][node]
+
+
+def canonical_names(module: torch.nn.Module) -> dict[str, str]:
+    """Of each name of a tied parameter the first one."""
+    first: dict[int, str] = {}
+    named = list(module.named_parameters(remove_duplicate=False)) + list(module.named_buffers(remove_duplicate=False))
+    return {name: first.setdefault(id(t), name) for name, t in named}
+
+
+def signature(module: torch.nn.Module, ep) -> tuple[dict, dict]:
+    names, s = canonical_names(module), ep.graph_signature
+    parameters, buffers = {}, {}
+    for node in ep.graph.nodes:
+        if node.op != 'placeholder':
+            continue
+        if node.name in s.inputs_to_parameters:
+            parameters[node] = names.get(s.inputs_to_parameters[node.name], s.inputs_to_parameters[node.name])
+        elif node.name in s.inputs_to_buffers:
+            name = s.inputs_to_buffers[node.name]
+            tensor = ep.state_dict[name] if name in ep.state_dict else ep.constants[name]
+            buffers[node] = (names.get(name, name), tensor)
+        elif node.name in s.inputs_to_lifted_tensor_constants:
+            name = s.inputs_to_lifted_tensor_constants[node.name]
+            buffers[node] = (name, ep.constants[name])
+    return parameters, buffers
+
+
+def unknown_ops(traced: Traced, known: set) -> list[Step]:
+    return [s for s in traced.steps if s.op not in known]
+
+
+def trace(module: torch.nn.Module, args: tuple, kwargs: dict, known: set) -> tuple[Traced, list[Step]]:
+    """The operations of a module on these inputs, and those without a translator that nothing is known to be made of."""
+    ep = torch.export.export(module, args, kwargs, strict=False)
+    functional = False
+    for _ in range(12):
+        parameters, buffers = signature(module, ep)
+        if not functional and writes_into_views(ep.graph, buffers):
+            ep, functional = ep.run_decompositions({}), True
+            continue
+        traced = simplify(ep, parameters, buffers, module.training)
+        unknown = unknown_ops(traced, known)
+        if not unknown:
+            return traced, []
+        table = torch.export.default_decompositions()
+        table.update({k: v for k, v in torch._decomp.decomposition_table.items() if k not in table})
+        chosen = {s.node.target: table[s.node.target] for s in unknown if s.node.target in table}
+        if not chosen:
+            return traced, unknown
+        ep, functional = ep.run_decompositions(chosen), True
+    return traced, unknown
+
+
+def simplify(ep, parameters: dict, buffers: dict, training: bool) -> Traced:
+    graph = ep.graph
+    alias: dict = {}
+    constants: dict = {n: t for n, (_, t) in buffers.items()}
+    statistics = set()
+    for node in graph.nodes:      # running statistics, and counters of batches, change: they are no constants
+        if 'batch_norm' in op_name(node) if node.op == 'call_function' else False:
+            statistics.update(a for a in node.args if isinstance(a, torch.fx.Node) and a in buffers)
+        if node.op == 'call_function' and mutated_argument(node) in buffers:
+            statistics.add(mutated_argument(node))
+    for n in statistics:
+        constants.pop(n, None)
+
+    def resolve(n: Any) -> Any:
+        while isinstance(n, torch.fx.Node) and n in alias:
+            n = alias[n]
+        return n
+
+    ordered = []
+    for node in graph.nodes:
+        if node.op != 'call_function':
+            continue
+        node_inputs = [resolve(i) for i in node.all_input_nodes]
+        name = op_name(node)
+        written = mutated_argument(node)
+        if name in ('aten._assert_tensor_metadata', 'aten._assert_async', 'aten.sym_constrain_range_for_size', 'aten.sym_constrain_range') or name.startswith('_assert'):
+            continue
+        if written is not None and resolve(written) in statistics and 'batch_norm' not in name:
+            continue                                    # num_batches_tracked += 1
+        if name in IDENTITY or (name in ('aten.to', 'aten._to_copy', 'aten.type_as', 'aten.expand_as', 'aten.expand', 'aten.view', 'aten.reshape', 'aten.flatten', 'aten.squeeze',
+                                         'aten.slice', 'aten._unsafe_view') and same_type(node, node_inputs[0])):
+            alias[node] = node_inputs[0]
+            continue
+        if name not in RANDOM and all(i in constants for i in node_inputs) and foldable(node):
+            value = evaluate(node, resolve, constants)
+            if written is None or not isinstance(value, torch.Tensor):
+                constants[node] = value
+                continue
+            constants[node] = value
+            alias[resolve(written)] = node
+            continue
+        ordered.append(node)
+        if written is not None and resolve(written) not in statistics:
+            old = resolve(written)
+            alias_after(node, old, resolve, alias)
+    return finish(graph, ordered, ep, parameters, buffers, constants, alias, training, resolve)
+
+
+def alias_after(node, old, resolve, alias):
+    """From here on the old name stands for the new value; what was read before keeps the old one, since steps are made in order (see Reader)."""
+    node.meta['renames'] = old
+
+
+def same_type(node: torch.fx.Node, x: torch.fx.Node) -> bool:
+    a, b = node.meta.get('val'), x.meta.get('val')
+    if not isinstance(a, torch.Tensor) or not isinstance(b, torch.Tensor):
+        return False
+    floats = a.dtype.is_floating_point and b.dtype.is_floating_point
+    return tuple(a.shape) == tuple(b.shape) and (a.dtype == b.dtype or floats)
+
+
+def foldable(node: torch.fx.Node) -> bool:
+    val = node.meta.get('val')
+    return not isinstance(val, torch.Tensor) or val.numel() <= MAX_FOLDED
+
+
+def evaluate(node: torch.fx.Node, resolve, constants: dict) -> Any:
+    def value(n):
+        v = constants[resolve(n)]
+        return v.clone() if isinstance(v, torch.Tensor) and mutated_argument(node) is n else v
+    args, kwargs = torch.fx.map_arg((node.args, node.kwargs), value)
+    with torch.no_grad():
+        return node.target(*args, **kwargs)
+
+
+def finish(graph, ordered, ep, parameters, buffers, constants, alias, training, resolve) -> Traced:
+    outputs_node = next(n for n in graph.nodes if n.op == 'output')
+    wanted = set(ep.graph_signature.user_outputs)
+    flat = [o for o in outputs_node.args[0]]
+    outputs = [o for o in flat if not isinstance(o, torch.fx.Node) or o.name in wanted]
+    # in-place results: walk in order with the renames that hold at each place
+    current: dict = {}
+
+    def now(n):
+        n = resolve(n)
+        while n in current:
+            n = resolve(current[n])
+        return n
+
+    reads: dict = {}
+    for node in ordered:
+        reads[node] = {i: now(i) for i in node.all_input_nodes}
+        if 'renames' in node.meta:
+            current[now(node.meta.pop('renames'))] = node
+    outputs = [now(o) if isinstance(o, torch.fx.Node) else o for o in outputs]
+    live, kept = set(o for o in outputs if isinstance(o, torch.fx.Node)), []
+    for node in reversed(ordered):
+        if node in live:
+            kept.append(node)
+            live.update(reads[node].values())
+    kept.reverse()
+    hints = source.name_hints([n.stack_trace for n in kept])
+    steps = [Step(n, op_name(n), module_stack(n), n.stack_trace, h) for n, h in zip(kept, hints)]
+    for n in kept:
+        n.meta['reads'] = reads[n]
+    used = ep.graph_signature.user_inputs
+    inputs = [n for n in graph.nodes if n.op == 'placeholder' and n.name in used]
+    return Traced(graph, steps, inputs, outputs, parameters, buffers, constants, alias, training)
