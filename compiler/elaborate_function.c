@@ -265,11 +265,15 @@ bool values_same(const Value *x, const Value *y) {
 // --- Writing the function
 // ------------------------------------------------------------------------------------------------
 
-// Row i of the rng argument, cut out right before the draw that uses it.
+// Row i of the rng argument, cut out right before the first draw that uses it. All of them stand in one block.
 static void materialise_key(Elaborator *e, MlirValue rng, int row, MlirValue key) {
-  MlirOpOperand use = mlirValueGetFirstUse(key);
-  if (mlirOpOperandIsNull(use)) return;
-  NnBuilder b = nn_builder_before(mlirOpOperandGetOwner(use));
+  MlirOperation first = nn_null_operation();
+  NN_FOREACH_USE (use, key) {
+    MlirOperation op = mlirOpOperandGetOwner(use);
+    if (mlirOperationIsNull(first) || mlirOperationIsBeforeInBlock(op, first)) first = op;
+  }
+  if (mlirOperationIsNull(first)) return;
+  NnBuilder b = nn_builder_before(first);
   b.ctx = e->ctx;
   b.phase = "forward";
   int64_t words = 4;

@@ -10,6 +10,7 @@ static const struct {
     {"int", "an integer", "an integer"},
     {"float", "a number", "a number"},
     {"number", "a number", "a number"},
+    {"number_or_shape", "a number or a shape, a list of integers", "a number or a shape"},
     {"bool", "true or false", "true or false"},
     {"str", "a string", "a string"},
     {"init", "an initialiser such as normal(0.02)", "an initialiser such as normal(0.02)"},
@@ -56,6 +57,7 @@ static bool fits(const char *kind, const Value *v) {
   if (strcmp(kind, "int") == 0) return v->kind == VALUE_INT;
   if (strcmp(kind, "float") == 0) return v->kind == VALUE_FLOAT;
   if (strcmp(kind, "number") == 0) return number;
+  if (strcmp(kind, "number_or_shape") == 0) return number || is_int_list(v, 0, 0);
   if (strcmp(kind, "numeric") == 0 || strcmp(kind, "target") == 0)
     return v->kind == VALUE_TENSOR || number || v->kind == VALUE_BOOL;
   if (strcmp(kind, "bool") == 0) return v->kind == VALUE_BOOL;

@@ -16,6 +16,8 @@ void layer_pair(const LayerCall *c, int i, int64_t out[2]);      // 3 or [3, 5]
 void layer_padding(const LayerCall *c, int i, int64_t out[4]);   // p, [h, w] or [top, bottom, left, right]
 // A list of integers (or one); count, or -1 after reporting.
 int layer_ints(const LayerCall *c, int i, int64_t *out, int max);
+// A shape of positive sizes, or one size, for a tensor of `dtype`. False after reporting.
+bool layer_shape(const LayerCall *c, int i, NnDtype dtype, NnType *out);
 // Axes given as one or a list, negative from the end, all when none: sorted and distinct. Count, -1 after reporting.
 int layer_axes(const LayerCall *c, int i, const NnType *type, int64_t *out);
 bool layer_axis(const LayerCall *c, int i, int rank, int64_t *out);
@@ -49,7 +51,7 @@ MlirValue layer_mean_of(NnBuilder *b, MlirValue x, int n_axes, const int64_t *ax
   X(broadcast_to) X(iota) X(full) X(len) X(dims) X(dtype) X(gather) X(matmul) X(einsum) X(softmax) X(log_softmax) \
   X(causal_mask) X(attention) X(cross_entropy) X(accuracy) X(mse) X(binary_cross_entropy) X(rmsnorm) X(groupnorm) \
   X(rope) X(lstm_cell) X(gru_cell) X(swiglu) X(conv_transpose2d) X(resize) X(segment_sum) X(segment_mean) \
-  X(segment_max) X(none) X(training) X(normal) X(uniform) X(constant) X(zeros) X(ones)
+  X(segment_max) X(none) X(training) X(normal) X(uniform) X(bernoulli) X(randint) X(constant) X(zeros) X(ones)
 // clang-format on
 #define X(name) bool layer_##name(LayerCall *c, Value *result);
 LAYER_FUNCTIONS(X)

@@ -89,6 +89,10 @@ static const struct {
     {"segment_mean", SEGMENTS, "segment_mean(x, node, 10)"},
     {"segment_max", SEGMENTS, "segment_max(x, node, 10)"},
     {"binary_cross_entropy", PAIR, "binary_cross_entropy(x, y)"},
+    {"normal", ROWS, "x + normal(dims(x))"},
+    {"uniform", ROWS, "x + uniform(-0.5, 0.5, [8, 64])"},
+    {"bernoulli", ROWS, "x * bernoulli(0.9, [8, 1])"},
+    {"randint", "table: f32[1000, 64]", "gather(table, randint(0, 1000, [8]))"},
 };
 #define N_EXAMPLES (int)(sizeof examples / sizeof *examples)
 

@@ -160,13 +160,18 @@ bool layer_iota(LayerCall *c, Value *result) {
   return layer_return(result, nn_iota(c->b, t, 0));
 }
 
+bool layer_shape(const LayerCall *c, int i, NnDtype dtype, NnType *out) {
+  *out = nn_scalar(dtype);
+  out->rank = layer_ints(c, i, out->dim, NN_MAX_RANK);
+  if (out->rank < 0) return false;
+  for (int k = 0; k < out->rank; k++)
+    if (out->dim[k] < 1) return layer_arg_error(c, i, "sizes must be positive, found %lld", (long long)out->dim[k]);
+  return nn_type_is_representable(out) || layer_arg_error(c, i, "more than 2^40 elements");
+}
+
 bool layer_full(LayerCall *c, Value *result) {
-  NnType t = nn_scalar(elaborator_dtype(c->e));
-  t.rank = layer_ints(c, 0, t.dim, NN_MAX_RANK);
-  if (t.rank < 0) return false;
-  for (int i = 0; i < t.rank; i++)
-    if (t.dim[i] < 1) return layer_arg_error(c, 0, "sizes must be positive, found %lld", (long long)t.dim[i]);
-  if (!nn_type_is_representable(&t)) return layer_arg_error(c, 0, "more than 2^40 elements");
+  NnType t;
+  if (!layer_shape(c, 0, elaborator_dtype(c->e), &t)) return false;
   return layer_return(result, nn_constant(c->b, t, layer_float(c, 1)));
 }
 

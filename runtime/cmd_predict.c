@@ -41,12 +41,14 @@ static const char *read_temperature(char *text, void *out) {
 // What does not go together.
 static bool check_options(const PredictOptions *o, const char *extra) {
   const SampleOptions *s = &o->sample;
-  bool shown = o->classes || o->labels, sampled = s->count > 0;
-  bool sampling = s->prompt || s->temperature >= 0 || s->top_k || o->seed >= 0;
+  const NncFunction *f = program_function("predict");
+  bool shown = o->classes || o->labels, sampled = s->count > 0, draws = sampled || (f && function_draws(f));
+  bool sampling = s->prompt || s->temperature >= 0 || s->top_k;
   const char *fault = extra ? "unexpected argument"
                       : sampled && (o->inputs || o->outputs || o->json || o->classes)
                           ? "--sample goes without --inputs, --outputs, --classes and --json"
-                      : !sampled && sampling   ? "--prompt, --temperature, --top-k and --seed are for --sample"
+                      : !sampled && sampling   ? "--prompt, --temperature and --top-k are for --sample"
+                      : !draws && o->seed >= 0 ? "--seed is for --sample and for models that draw numbers"
                       : !sampled && !o->inputs ? "--inputs is needed, or --sample for a language model"
                       : (o->outputs || o->json) && (shown || (o->outputs && o->json))
                           ? "--outputs, --json and --classes or --labels exclude each other"
@@ -75,7 +77,7 @@ static const Option options[] = {
            "of the draws: 1 as the model says, less is safer, 0 always the likeliest (default 1)",
            .read = read_temperature),
     OPTION(PredictOptions, sample.top_k, "top-k", "K", INTEGER, "draw from the K likeliest tokens only", .least = 1),
-    OPTION(PredictOptions, seed, "seed", "S", INTEGER, "of the draws (default 0)"),
+    OPTION(PredictOptions, seed, "seed", "S", INTEGER, "of the draws (default {seed}; with --sample 0)"),
     OPTION(PredictOptions, weights, "weights", "FILE", TEXT, "checkpoint or weight file (default {model}.safetensors)"),
     OPTIONS_OF_DEVICE(PredictOptions),
 };
@@ -224,6 +226,7 @@ static bool predict(const PredictOptions *o, const NncFunction *f, const Safeten
             arena_push_persistent(&s.arena);
   ok = ranks_begin_together(ok, &s, o->weights, (RankFact){"records", (uint64_t)records, true},
                             (RankFact){"other inputs", ranks_file_sum(o->inputs), false});
+  if (o->seed >= 0) s.seed_aside = (uint64_t)o->seed;
   bool writes = o->outputs && ranks.rank == 0, began = ok;
   SafetensorsWriter *w = ok && writes ? begin_outputs(o->outputs, f, records) : NULL;
   ok = ok && (w || !writes);
@@ -231,7 +234,7 @@ static bool predict(const PredictOptions *o, const NncFunction *f, const Safeten
     int64_t n = records - first < batch ? records - first : batch;
     ok = session_begin_text(&s, NULL) && inputs_read(in, f, first, s.arena.base);
     if (!ok) break;
-    session_write_arguments(&s, f, 0, 0);
+    session_write_aside(&s, f, first / batch);
     ok = executor_run(s.predict, NULL, NULL) && !signals_stop_requested();
     if (ok && w) ok = put_batch(w, s.predict, first, n);
     else if (ok && show) print_batch_classes(o, labels, scores, executor_result(s.predict, scores), first, n);

@@ -485,6 +485,7 @@ typedef struct Session {
   Arena arena;
   Executor *train, *accumulate, *eval, *predict;   // NULL where not asked for or absent
   uint64_t seed;
+  uint64_t seed_aside;   // of what evaluation and prediction draw: the program's own, so that runs are compared
   int64_t total_steps;   // of the schedule
 } Session;
 // SPARE: the far arena's file has room for a copy of the persistent part behind it
@@ -495,6 +496,9 @@ bool session_join(const Session *s);
 void session_close(Session *s);
 // Writes rng and hyper arguments of f; draw counts micro-batches, step optimizer steps.
 void session_write_arguments(const Session *s, const NncFunction *f, int64_t step, int64_t draw);
+// The same for evaluation and prediction: what they draw depends on seed_aside and the number of the batch.
+void session_write_aside(const Session *s, const NncFunction *f, int64_t batch);
+bool function_draws(const NncFunction *f);   // has an rng argument
 // Carried states become what they are where a text begins. With saved: keeps them there (NULL: nothing was carried),
 // for session_restore_carried.
 bool session_begin_text(const Session *s, char **saved);   // saved may be NULL; *saved Owned by the caller

@@ -126,7 +126,7 @@ static bool run_model(Sampler *p, int64_t first, int64_t after) {
     int64_t k = first + i % p->context, token = k < p->n ? p->sequence[k] : after;
     convert_elements(NNC_I64, &token, p->input->dtype, at + i * element, 1);
   }
-  session_write_arguments(&p->s, f, 0, 0);
+  session_write_aside(&p->s, f, 0);
   return executor_run(p->s.predict, NULL, NULL);
 }
 

@@ -33,7 +33,7 @@ static bool has_its_ranks(bool trains) {
 
 bool session_open(Session *s, int functions, const DeviceOptions *device) {
   memset(s, 0, sizeof *s);
-  s->seed = (uint64_t)nnc_program.seed;
+  s->seed = s->seed_aside = (uint64_t)nnc_program.seed;
   s->total_steps = 1;
   bool train = functions & SESSION_TRAIN, eval = functions & SESSION_EVAL, predict = functions & SESSION_PREDICT;
   if (train && !program_function("train")) {
@@ -77,17 +77,32 @@ void session_close(Session *s) {
   arena_destroy(&s->arena);
 }
 
-void session_write_arguments(const Session *s, const NncFunction *f, int64_t step, int64_t draw) {
+static void write_arguments(const Session *s, const NncFunction *f, uint64_t seed, int64_t step, int64_t draw) {
   for (int i = 0; i < f->n_args; i++) {
     const NncTensor *t = &f->args[i];
     char *at = s->arena.base + t->offset;
     if (t->role == NNC_HYPER) schedule_fill((double *)at, t->dim[0], step, s->total_steps);
     if (t->role != NNC_RNG) continue;
     for (int64_t row = 0; row < t->dim[0]; row++) {
-      uint32_t key[4] = {(uint32_t)s->seed, (uint32_t)(s->seed >> 32), (uint32_t)draw, (uint32_t)row};
+      uint32_t key[4] = {(uint32_t)seed, (uint32_t)(seed >> 32), (uint32_t)draw, (uint32_t)row};
       memcpy(at + row * (int64_t)sizeof key, key, sizeof key);
     }
   }
+}
+
+void session_write_arguments(const Session *s, const NncFunction *f, int64_t step, int64_t draw) {
+  write_arguments(s, f, s->seed, step, draw);
+}
+
+void session_write_aside(const Session *s, const NncFunction *f, int64_t batch) {
+  const int64_t first_draw = (int64_t)1 << 31;   // beyond those of a training
+  write_arguments(s, f, s->seed_aside, 0, first_draw + batch);
+}
+
+bool function_draws(const NncFunction *f) {
+  for (int i = 0; i < f->n_args; i++)
+    if (f->args[i].role == NNC_RNG) return true;
+  return false;
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -189,7 +204,7 @@ bool metrics_losses_finite(const Metrics *m, const NncFunction *f) { return isfi
 static bool evaluate_batch(Session *s, const Dataset *d, int64_t first, Metrics *out, double weight) {
   const NncFunction *f = executor_function(s->eval);
   dataset_fill(d, f, first, d->records - 1, s->arena.base);
-  session_write_arguments(s, f, 0, 0);
+  session_write_aside(s, f, first / function_batch(f));
   if (!executor_run(s->eval, NULL, NULL)) return false;
   metrics_read(out, f, s->arena.base, weight);
   return true;

@@ -287,7 +287,7 @@ static Value evaluate(Emitter *e, MlirValue v, const IndexMap *map) {
   case NN_KIND_SOURCE:
     if (kind == NN_OP_constant) return emit_splat(e, type.dtype, nn_attr_f64(op, "value", 0));
     if (kind == NN_OP_iota) return iota(e, op, &type, map);
-    return emit_random(e, mlirOperationGetOperand(op, 0), type, map);
+    return emit_random(e, op, type, map);
   default: return map_op(e, op, type.dtype, map);
   }
 }

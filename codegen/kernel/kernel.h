@@ -274,7 +274,7 @@ Value emit_math_call(Emitter *e, const char *name, int n, const Value *x, NnDtyp
 Value emit_take_lanes(Emitter *e, Value x, const char *element, int lanes, int first, int count, int width);
 // fixed-order tree over the lanes; the result in all lanes
 Value emit_horizontal(Emitter *e, NnOp op, NnDtype dtype, Value x);
-Value emit_random(Emitter *e, MlirValue key, NnType type, const IndexMap *map);
+Value emit_random(Emitter *e, MlirOperation op, NnType type, const IndexMap *map);
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Kinds. Each appends its functions to the module and adds its launches to `out`.

@@ -36,7 +36,7 @@ static Value narrow(Emitter *e, Value x) {
 static Value low_half(Emitter *e, Value x) { return words(e, "arith.andi", x, word(e, UINT32_MAX)); }
 static Value high_half(Emitter *e, Value x) { return words(e, "arith.shrui", x, word(e, 32)); }
 
-// Words 0 and 1 of the output for the counter x and the key.
+// x, the counter, becomes the output.
 static void philox(Emitter *e, Value x[4], Value key[2]) {
   Value m0 = word(e, PHILOX_M0), m1 = word(e, PHILOX_M1), w0 = word(e, PHILOX_W0), w1 = word(e, PHILOX_W1);
   for (int round = 0; round < 10; round++) {
@@ -49,7 +49,8 @@ static void philox(Emitter *e, Value x[4], Value key[2]) {
   }
 }
 
-Value emit_random(Emitter *e, MlirValue key, NnType type, const IndexMap *map) {
+Value emit_random(Emitter *e, MlirOperation op, NnType type, const IndexMap *map) {
+  MlirValue key = nn_operand(op, 0);
   Layout own = layout_row_major(&type);
   Access a = access_compose(&own, map);
   bool vary;
@@ -58,14 +59,15 @@ Value emit_random(Emitter *e, MlirValue key, NnType type, const IndexMap *map) {
   Value k[2] = {widen(e, key_word(e, key, 0)), widen(e, key_word(e, key, 1))};
   Value x[4] = {index, high_half(e, index), widen(e, key_word(e, key, 3)), widen(e, key_word(e, key, 2))};
   philox(e, x, k);
+  const Value *drawn = nn_attr_bool(op, "second", false) ? x + 2 : x;
   int n = e->lanes;
   if (type.dtype != NN_F64) {
     int digits = type.dtype == NN_BF16 ? 8 : type.dtype == NN_F16 ? 11 : 24;   // as many as all values below 1 have
-    Value bits = words(e, "arith.shrui", low_half(e, x[0]), word(e, (uint32_t)(32 - digits)));
+    Value bits = words(e, "arith.shrui", low_half(e, drawn[0]), word(e, (uint32_t)(32 - digits)));
     return emit_binary(e, NN_OP_mul, NN_F32, emit_cast(e, narrow(e, bits), NN_I32, NN_F32),
                        emit_splat(e, NN_F32, ldexp(1, -digits)));
   }
-  Value all = words(e, "arith.ori", words(e, "arith.shli", x[0], word(e, 32)), low_half(e, x[1])),
+  Value all = words(e, "arith.ori", words(e, "arith.shli", drawn[0], word(e, 32)), low_half(e, drawn[1])),
         bits = words(e, "arith.shrui", all, word(e, 11));
   Value f = emit_of(e, "arith.sitofp", OF(bits), "%% : vector<%dxi64> to vector<%dxf64>", n, n);
   return emit_binary(e, NN_OP_mul, NN_F64, f, emit_splat(e, NN_F64, 0x1p-53));

@@ -92,7 +92,7 @@ static bool is_free_at(const Layout *l, MlirValue v, const Permutation *p, int d
   case NN_OP_constant:
   case NN_OP_iota: return true;
   // Another order of the elements is another draw, which is as good, provided that nobody else sees the first.
-  case NN_OP_random_uniform: return rewrite_has_one_use(v);
+  case NN_OP_random_uniform: return rewrite_has_one_use(v) && !nn_attr_bool(def, "ordered", false);
   case NN_OP_broadcast: {
     NnType small = nn_value_type(mlirOperationGetOperand(def, 0));
     return nn_type_elements(&small) < nn_type_elements(&type);

@@ -154,10 +154,12 @@ static void random_map(MlirModule m, NnDtype t, int64_t rows, int64_t columns) {
   NnType type = SHAPE(t, rows, columns);
   MlirValue x = arg(&f, type), key = arg(&f, SHAPE(NN_I32, 4));
   MlirValue u = build(&f, NN_OP_random_uniform, 1, &key, 0, NULL, &type, 0);
+  NnAttr second = NN_BOOL("second", true);
+  MlirValue v = build(&f, NN_OP_random_uniform, 1, &key, 1, &second, &type, 0);
   MlirValue keep = nn_compare(&f.b, "ge", u, nn_constant(&f.b, type, 0.25));
   MlirValue y = nn_select(&f.b, keep, nn_binary(&f.b, NN_OP_mul, x, nn_constant(&f.b, type, 4.0 / 3)),
                           nn_constant(&f.b, type, 0));
-  finish(&f, "map", type, 0, NULL, RESULTS(y, u));
+  finish(&f, "map", type, 0, NULL, RESULTS(y, u, v));
 }
 
 static void one_hot(MlirModule m, int64_t rows, int64_t classes) {

@@ -58,13 +58,15 @@ static void philox(const double *key, uint64_t index, uint32_t c[4]) {
   }
 }
 
-static double uniform(const double *key, uint64_t index, NnDtype dtype) {
-  uint32_t c[4];
-  philox(key, index, c);
+static double uniform_of(const double *key, uint64_t index, NnDtype dtype, bool second) {
+  uint32_t drawn[4], *c = drawn + (second ? 2 : 0);
+  philox(key, index, drawn);
   int digits = dtype == NN_F32 ? 24 : dtype == NN_BF16 ? 8 : 11;
   if (dtype != NN_F64) return ldexp((double)(c[0] >> (32 - digits)), -digits);
   return (double)((((uint64_t)c[0] << 32) | c[1]) >> 11) * 0x1p-53;
 }
+
+static double uniform(const double *key, uint64_t index, NnDtype dtype) { return uniform_of(key, index, dtype, false); }
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Maps
@@ -507,7 +509,8 @@ static void source(MlirOperation operation, NnOp op, const Tensor *const *x, Ten
   int64_t at[NN_MAX_RANK];
   for (int64_t i = 0; i < count(y); i++) {
     unravel(&y->type, i, at);
-    if (op == NN_OP_random_uniform) y->data[i] = uniform(x[0]->data, (uint64_t)i, y->type.dtype);
+    if (op == NN_OP_random_uniform)
+      y->data[i] = uniform_of(x[0]->data, (uint64_t)i, y->type.dtype, nn_attr_bool(operation, "second", false));
     else
       y->data[i] = op == NN_OP_constant ? nn_attr_f64(operation, "value", 0)
                                         : (double)at[nn_attr_i64(operation, "axis", 0)];
