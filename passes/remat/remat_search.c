@@ -169,12 +169,7 @@ static int64_t solve(Search *search, int64_t target, const RematSchedule *start,
   remat_solve(&search->problem, target, &options, &result);
   *found = copy_schedule(&result.schedule);
   remat_result_free(&result);
-  int64_t r = consider(search, found);
-  if (getenv("DBG"))
-    fprintf(stderr, "solve target %lld peak %lld real %lld makespan %g best %lld %g feasible %d n %d\n",
-            (long long)(target - search->q->slack), (long long)(found->peak - search->q->slack), (long long)r,
-            found->makespan, (long long)search->best.arena, search->best.seconds, result.feasible, found->n);
-  return r;
+  return consider(search, found);
 }
 
 // Where the real plan of a schedule needs more than `limit`, because an operand lives on that was to be written over,
@@ -284,7 +279,6 @@ static void shrink(Search *search) {
     RematResult result;
     remat_minimize_peak(&search->problem, search->max_seconds > 0 ? search->max_seconds : INFINITY, &options, &result);
     int64_t said = result.schedule.peak - search->q->slack, arena = consider(search, &result.schedule);
-    if (getenv("DBG")) fprintf(stderr, "shrink said %lld arena %lld\n", (long long)said, (long long)arena);
     bool again = arena > said && distrust(search, &result.schedule, said);
     remat_result_free(&result);
     if (!again) break;
@@ -327,6 +321,18 @@ static void consider_policies(Search *search) {
   for (size_t i = 0; i < sizeof policies / sizeof *policies; i++) consider_policy(search, policies[i]);
 }
 
+// Makes `plan`, where there is one and it is smaller, the best; frees the other. Returns whether it was.
+static bool keep_smaller(RematPlan *best, RematPlan *plan) {
+  bool smaller = plan->exec && plan->arena < best->arena;
+  if (smaller) {
+    RematPlan worse = *best;
+    *best = *plan;
+    *plan = worse;
+  }
+  remat_plan_free(plan);
+  return smaller;
+}
+
 // The smallest arena that is found with that goal's effort.
 static RematPlan find_least(const Search *search, const RematGoal *goal) {
   enum { ATTEMPTS = 6, WIDEST = 32, FINER = 3 };
@@ -335,6 +341,13 @@ static RematPlan find_least(const Search *search, const RematGoal *goal) {
   consider_policies(&least);
   shrink(&least);
   RematPlan best = end(&least);
+  // of schedules with one peak some can be placed in less
+  Search tight = begin(search->q, goal, search->persistent, best.arena - 1);
+  RematSchedule found;
+  solve(&tight, best.schedule.peak, NULL, 1, &found);
+  remat_schedule_free(&found);
+  RematPlan plan = end(&tight);
+  keep_smaller(&best, &plan);
   int64_t part = WIDEST;
   // the usual moves are fewer where nodes are more; lowering many takes many
   double moves = fmin(fmax(search->problem.n_nodes / 1000.0, 0.3), 2);
@@ -342,15 +355,8 @@ static RematPlan find_least(const Search *search, const RematGoal *goal) {
   for (int i = 0; i < rounds(search, ATTEMPTS); i++) {
     Search below = begin(search->q, goal, search->persistent, best.arena - best.arena / part);
     if (may_fit(&below, below.budget)) solve_under_budget(&below, &best.schedule, moves);
-    RematPlan plan = end(&below);
-    bool better = plan.exec && plan.arena < best.arena;
-    if (better) {
-      RematPlan worse = best;
-      best = plan;
-      plan = worse;
-    }
-    remat_plan_free(&plan);
-    if (!better) part *= FINER;
+    plan = end(&below);
+    if (!keep_smaller(&best, &plan)) part *= FINER;
   }
   return best;
 }
@@ -364,12 +370,7 @@ static void find_smallest(Search *search) {
   RematPlan best = find_least(search, &goal);
   for (goal.effort /= 10; goal.seconds <= 0 && goal.effort >= quickest; goal.effort /= 10) {
     RematPlan plan = find_least(search, &goal);
-    if (plan.arena < best.arena) {
-      RematPlan worse = best;
-      best = plan;
-      plan = worse;
-    }
-    remat_plan_free(&plan);
+    keep_smaller(&best, &plan);
   }
   remat_plan_free(&search->best);
   search->best = best;
