@@ -19,16 +19,28 @@
 #define SCORE(name, signature, parameters, doc) \
   { #name, signature, layer_##name, doc, parameters, LAYER_TO_F32, NULL, NULL }
 static const LayerInfo layers[] = {
-    ROW(linear, "x:tensor, features:int, bias:bool=true, init:init=none, bias_init:init=none, weight:tensor=none", true,
+    ROW(linear, "x:tensor, features:int, bias:bias=true, init:init=none, bias_init:init=none, weight:tensor=none", true,
         "x W^T + b over the last axis."),
+    ROW(conv1d,
+        "x:tensor, channels:int=none, kernel:ints=none, stride:ints=1, padding:border=0, dilation:ints=1, "
+        "groups:int=1, bias:bias=true, init:init=none, bias_init:init=none, weight:tensor=none",
+        true, "1-D convolution of x[N, C, W], as conv2d."),
     ROW(conv2d,
-        "x:tensor, channels:int, kernel:pair=1, stride:pair=1, padding:padding=0, dilation:pair=1, groups:int=1, "
-        "bias:bool=true, init:init=none, bias_init:init=none",
-        true, "2-D convolution of x[N, C, H, W]."),
+        "x:tensor, channels:int=none, kernel:pair=none, stride:pair=1, padding:border=0, dilation:pair=1, "
+        "groups:int=1, bias:bias=true, init:init=none, bias_init:init=none, weight:tensor=none",
+        true,
+        "2-D convolution of x[N, C, H, W]; the kernel is 1 by default. A weight[O, C/groups, KH, KW] that is given is "
+        "used in place of a parameter and says what channels and kernel are."),
+    ROW(conv_transpose1d,
+        "x:tensor, channels:int=none, kernel:ints=none, stride:ints=1, padding:border=0, output_padding:ints=0, "
+        "groups:int=1, bias:bias=true, init:init=none, bias_init:init=none, dilation:ints=1, weight:tensor=none",
+        true, "Transposed convolution of x[N, C, W], as conv_transpose2d."),
     ROW(conv_transpose2d,
-        "x:tensor, channels:int, kernel:pair=1, stride:pair=1, padding:padding=0, output_padding:pair=0, groups:int=1, "
-        "bias:bool=true, init:init=none, bias_init:init=none",
-        true, "Transposed convolution: makes x[N, C, H, W] larger by the stride."),
+        "x:tensor, channels:int=none, kernel:pair=none, stride:pair=1, padding:border=0, output_padding:pair=0, "
+        "groups:int=1, bias:bias=true, init:init=none, bias_init:init=none, dilation:pair=1, weight:tensor=none",
+        true,
+        "Transposed convolution: makes x[N, C, H, W] larger by the stride. A weight that is given is [C, O/groups, KH, "
+        "KW]."),
     F32_ROW(batchnorm, "x:tensor, momentum:float=0.1, eps:float=1e-5, axis:int=1", true,
             "Normalises each channel over the batch; keeps running statistics for evaluation."),
     F32_ROW(layernorm, "x:tensor, eps:float=1e-5", true, "Normalises over the last axis."),
@@ -45,12 +57,28 @@ static const LayerInfo layers[] = {
         "parameters are those of PyTorch's GRUCell."),
     ROW(dropout, "x:tensor, p:float=0.5", false,
         "Zeroes elements with probability p in training, scales the others by 1/(1-p)."),
-    ROW(maxpool, "x:tensor, kernel:pair, stride:pair=none, padding:padding=0", false,
-        "Maximum over windows of x[N, C, H, W]; stride defaults to the kernel."),
-    ROW(avgpool, "x:tensor, kernel:pair, stride:pair=none, padding:padding=0, include_pad:bool=true", false,
-        "Mean over windows of x[N, C, H, W]."),
+    ROW(maxpool, "x:tensor, kernel:ints, stride:ints=none, padding:ints=0, dilation:ints=1, ceil_mode:bool=false",
+        false,
+        "Maximum over windows of x[N, C, H, W], or of one or three axes behind the channels; stride defaults to the "
+        "kernel, with ceil_mode a last window may end outside."),
+    ROW(avgpool, "x:tensor, kernel:ints, stride:ints=none, padding:ints=0, include_pad:bool=true, ceil_mode:bool=false",
+        false, "Mean over windows, as maxpool; with include_pad padding counts."),
+    ROW(adaptive_avgpool, "x:tensor, size:ints", false,
+        "Mean over windows of x[N, C, H, W], or of one or three axes behind the channels, so that the result has the "
+        "size that is asked for."),
+    ROW(adaptive_maxpool, "x:tensor, size:ints", false, "Maximum over the windows of adaptive_avgpool."),
     F32_ROW(resize, "x:tensor, factor:pair, mode:str=nearest", false,
             "x[N, C, H, W] larger by whole factors; \"nearest\" or \"bilinear\"."),
+    F32_ROW(interpolate,
+            "x:tensor, size:ints=none, scale_factor:any=none, mode:str=nearest, align_corners:bool=false, "
+            "antialias:bool=false",
+            false,
+            "x[N, C, H, W], or with one or three axes behind the channels, of another size or by factors: \"nearest\", "
+            "\"nearest-exact\", \"linear\" (\"bilinear\", \"trilinear\"), \"bicubic\" or \"area\"."),
+    ROW(unfold, "x:tensor, kernel:pair, dilation:pair=1, padding:padding=0, stride:pair=1", false,
+        "The windows of x[N, C, H, W] as columns: [N, C KH KW, windows]."),
+    ROW(fold, "x:tensor, size:pair, kernel:pair, dilation:pair=1, padding:padding=0, stride:pair=1", false,
+        "The inverse of unfold: the sum of what lies in each place of an image of that size."),
     ROW(relu, "x:tensor", false, "max(x, 0)"),
     ROW(relu6, "x:tensor", false, "min(max(x, 0), 6)"),
     F32_ROW(leaky_relu, "x:tensor, slope:float=0.01", false, "x where positive, slope x elsewhere."),
@@ -92,8 +120,9 @@ static const LayerInfo layers[] = {
         "Splits, permutes and joins axes: \"b t (h d) -> b h t d\", h=8."),
     ROW(split, "x:tensor, parts:int, axis:int=-1", false, "Equal parts along an axis."),
     ROW(concat, "tensors:list, axis:int=-1", false, "Joins tensors along an axis."),
-    ROW(pad, "x:tensor, low:ints, high:ints, value:float=0", false,
-        "Adds constant elements before and after each axis."),
+    ROW(pad, "x:tensor, low:ints, high:ints, value:float=0, mode:str=constant", false,
+        "Adds elements before and after each axis: a constant, or by \"reflect\", \"replicate\" or \"circular\"; "
+        "negative numbers cut off."),
     ROW(broadcast_to, "x:tensor, shape:ints", false, "Stretches axes of size 1 and adds leading ones."),
     ROW(iota, "n:int", false, "0, 1, … n-1 as i32."),
     ROW(full, "shape:ints, value:float", false, "A tensor of one value."),
@@ -197,7 +226,7 @@ static int parse_signature(const char *s, Parameter *out, bool *open) {
 
 static Value default_value(const Parameter *p) {
   if (strcmp(p->fallback, "none") == 0) return (Value){.kind = VALUE_NONE};
-  if (strcmp(p->kind, "bool") == 0) return value_bool(strcmp(p->fallback, "true") == 0);
+  if (strcmp(p->kind, "bool") == 0 || strcmp(p->kind, "bias") == 0) return value_bool(strcmp(p->fallback, "true") == 0);
   bool fraction = strcmp(p->kind, "float") == 0 || p->fallback[strspn(p->fallback, "-0123456789")];
   if (strcmp(p->kind, "str") == 0) return value_string(p->fallback);
   return fraction ? value_float(atof(p->fallback)) : value_int(atoll(p->fallback));
@@ -335,6 +364,27 @@ void layer_padding(const LayerCall *c, int i, int64_t out[4]) {
   }
 }
 
+bool layer_sizes(const LayerCall *c, int i, int axes, int64_t *out) {
+  const Value *v = &c->arg[i];
+  if (v->kind == VALUE_LIST && v->list.n != 1 && v->list.n != axes)
+    return axes == 1 ? layer_arg_error(c, i, "must be one integer, found %s", value_describe(c->e, *v))
+                     : layer_arg_error(c, i, "must be one integer or %d, found %s", axes, value_describe(c->e, *v));
+  int n = layer_ints(c, i, out, axes);
+  for (int k = n; k < axes; k++) out[k] = out[0];
+  return true;
+}
+
+bool layer_borders(const LayerCall *c, int i, int axes, int64_t *out) {
+  int n = layer_ints(c, i, out, 2 * axes);
+  if (n < 0) return false;
+  if (n != 1 && n != axes && n != 2 * axes)
+    return axes == 1 ? layer_arg_error(c, i, "must be one integer or 2, found %s", value_describe(c->e, c->arg[i]))
+                     : layer_arg_error(c, i, "must be one integer, %d or %d, found %s", axes, 2 * axes,
+                                       value_describe(c->e, c->arg[i]));
+  for (int k = 2 * axes - 1; n < 2 * axes && k >= 0; k--) out[k] = out[n == 1 ? 0 : k / 2];
+  return true;
+}
+
 bool layer_axis(const LayerCall *c, int i, int rank, int64_t *out) {
   int64_t axis = c->arg[i].i;
   if (axis < -rank || axis >= rank)
@@ -453,6 +503,28 @@ MlirValue layer_product(const LayerCall *c, MlirValue x, MlirValue weight) {
 bool layer_return(Value *result, MlirValue v) {
   *result = value_tensor(v);
   return true;
+}
+
+bool layer_is_false(const LayerCall *c, int i) { return c->arg[i].kind == VALUE_BOOL && !c->arg[i].b; }
+
+MlirValue layer_bias(const LayerCall *c, int i, NnDtype dtype, int64_t n, const char *init) {
+  if (c->arg[i].kind != VALUE_TENSOR) return elaborator_param(c->e, c->pos, "bias", nn_type(dtype, 1, &n), init);
+  MlirValue bias = layer_tensor(c, i);
+  NnType t = nn_value_type(bias);
+  if (t.rank == 1 && t.dim[0] == n) return nn_cast(c->b, bias, dtype);
+  layer_arg_error(c, i, "must be [%lld], found %s", (long long)n, value_describe(c->e, c->arg[i]));
+  return nn_null_value();
+}
+
+const char *layer_init_or_fan_in(const LayerCall *c, int i, int64_t fan_in) {
+  if (layer_given(c, i)) return c->arg[i].s;
+  double bound = 1 / sqrt((double)(fan_in > 0 ? fan_in : 1));
+  return elaborator_format(c->e, "uniform(%.17g,%.17g)", -bound, bound);
+}
+
+const char *layer_type_text(const LayerCall *c, NnType type) {
+  char text[256];
+  return elaborator_format(c->e, "%s", nn_type_format(&type, text, sizeof text));
 }
 
 MlirValue layer_broadcast_along(NnBuilder *b, MlirValue v, NnType to, int64_t axis) {

@@ -14,6 +14,9 @@ const char *layer_string(const LayerCall *c, int i);             // NULL when no
 bool layer_given(const LayerCall *c, int i);                     // false: VALUE_NONE
 void layer_pair(const LayerCall *c, int i, int64_t out[2]);      // 3 or [3, 5]
 void layer_padding(const LayerCall *c, int i, int64_t out[4]);   // p, [h, w] or [top, bottom, left, right]
+// The same for `axes` axes: one or `axes` integers; of borders also two for each axis. False after reporting.
+bool layer_sizes(const LayerCall *c, int i, int axes, int64_t *out);
+bool layer_borders(const LayerCall *c, int i, int axes, int64_t *out);
 // A list of integers (or one); count, or -1 after reporting.
 int layer_ints(const LayerCall *c, int i, int64_t *out, int max);
 // A shape of positive sizes, or one size, for a tensor of `dtype`. False after reporting.
@@ -36,9 +39,21 @@ MlirOperation layer_build(const LayerCall *c, NnOp op, int n, const MlirValue *o
                           const NnAttr *attrs, const NnType *asked);
 MlirValue layer_product(const LayerCall *c, MlirValue x, MlirValue weight);   // x weight^T; null after reporting
 bool layer_return(Value *result, MlirValue v);
+bool layer_is_false(const LayerCall *c, int i);   // an argument of kind `bias`
+// That argument as a tensor of n elements: the one given, or a parameter. Null after reporting.
+MlirValue layer_bias(const LayerCall *c, int i, NnDtype dtype, int64_t n, const char *init);
+// The initialiser given, or PyTorch's for that many inputs.
+const char *layer_init_or_fan_in(const LayerCall *c, int i, int64_t fan_in);
+const char *layer_type_text(const LayerCall *c, NnType type);   // "f32[8, 3]"
 // x + v with v along `axis` of x.
 MlirValue layer_add_along(NnBuilder *b, MlirValue x, MlirValue v, int64_t axis);
 MlirValue layer_broadcast_along(NnBuilder *b, MlirValue v, NnType to, int64_t axis);
+// Elements of an axis at indices[n] of i32, and x times matrix[m, n] over an axis of n elements: both leave the axis
+// where it is.
+MlirValue layer_take(NnBuilder *b, MlirValue x, int axis, MlirValue indices);
+MlirValue layer_along(NnBuilder *b, MlirValue x, int axis, MlirValue matrix);
+// [o, n] for layer_along: means over the windows of adaptive_avgpool.
+MlirValue layer_window_means(NnBuilder *b, NnDtype dtype, int64_t n, int64_t o);
 MlirValue layer_scale(NnBuilder *b, MlirValue x, double factor);
 MlirValue layer_mean_of(NnBuilder *b, MlirValue x, int n_axes, const int64_t *axes);
 
@@ -51,7 +66,8 @@ MlirValue layer_mean_of(NnBuilder *b, MlirValue x, int n_axes, const int64_t *ax
   X(broadcast_to) X(iota) X(full) X(len) X(dims) X(dtype) X(gather) X(matmul) X(einsum) X(softmax) X(log_softmax) \
   X(causal_mask) X(attention) X(cross_entropy) X(accuracy) X(mse) X(binary_cross_entropy) X(rmsnorm) X(groupnorm) \
   X(rope) X(lstm_cell) X(gru_cell) X(swiglu) X(conv_transpose2d) X(resize) X(segment_sum) X(segment_mean) \
-  X(segment_max) X(none) X(training) X(normal) X(uniform) X(bernoulli) X(randint) X(constant) X(zeros) X(ones)
+  X(segment_max) X(none) X(training) X(normal) X(uniform) X(bernoulli) X(randint) X(constant) X(zeros) X(ones) \
+  X(conv1d) X(conv_transpose1d) X(adaptive_avgpool) X(adaptive_maxpool) X(interpolate) X(unfold) X(fold)
 // clang-format on
 #define X(name) bool layer_##name(LayerCall *c, Value *result);
 LAYER_FUNCTIONS(X)

@@ -12,6 +12,7 @@
 // ----------------------------------------------------------------------------------------------------------------
 
 #define IMAGES "x: f32[8, 3, 32, 32]"
+#define SIGNALS "x: f32[8, 3, 128]"
 #define ROWS "x: f32[8, 64]"
 #define PAIR "x: f32[8, 64], y: f32[8, 64]"
 #define SCORES "scores: f32[8, 10], label: i32[8]"
@@ -77,6 +78,13 @@ static const struct {
     {"cross_entropy", SCORES, "cross_entropy(scores, label)"},
     {"accuracy", SCORES, "accuracy(scores, label)"},
     {"mse", PAIR, "mse(x, y)"},
+    {"adaptive_avgpool", IMAGES, "adaptive_avgpool(x, 7)"},
+    {"adaptive_maxpool", IMAGES, "adaptive_maxpool(x, 7)"},
+    {"interpolate", IMAGES, "interpolate(x, size=[48, 40], mode=\"bilinear\")"},
+    {"unfold", IMAGES, "unfold(x, 3, padding=1)"},
+    {"fold", "x: f32[8, 27, 1024]", "fold(x, 32, 3, padding=1)"},
+    {"conv1d", SIGNALS, "conv1d(x, 16, kernel=3, padding=\"same\")"},
+    {"conv_transpose1d", SIGNALS, "conv_transpose1d(x, 16, kernel=2, stride=2)"},
     {"conv_transpose2d", IMAGES, "conv_transpose2d(x, 16, kernel=2, stride=2)"},
     {"rmsnorm", ROWS, "rmsnorm(x)"},
     {"groupnorm", "x: f32[8, 16, 32, 32]", "groupnorm(x, 4)"},

@@ -5,21 +5,12 @@
 #include <math.h>
 #include <string.h>
 
-static const char *fan_in_init(const LayerCall *c, int64_t fan_in) {
-  double bound = 1 / sqrt((double)(fan_in > 0 ? fan_in : 1));
-  return elaborator_format(c->e, "uniform(%.17g,%.17g)", -bound, bound);
-}
-
 static const char *init_or(const LayerCall *c, int arg, const char *otherwise) {
   return layer_given(c, arg) ? c->arg[arg].s : otherwise;
 }
 
 static bool positive(const LayerCall *c, int arg, int64_t value) {
   return value > 0 || layer_arg_error(c, arg, "must be positive, found %lld", (long long)value);
-}
-
-static bool both_positive(const LayerCall *c, int arg, const int64_t value[2]) {
-  return positive(c, arg, value[0]) && positive(c, arg, value[1]);
 }
 
 bool layer_linear(LayerCall *c, Value *result) {
@@ -43,55 +34,14 @@ bool layer_linear(LayerCall *c, Value *result) {
                              value_describe(c->e, c->arg[WEIGHT]));
   } else {
     NnType w = nn_type(t.dtype, 2, (int64_t[]){features, inputs});
-    weight = elaborator_param(c->e, c->pos, "weight", w, init_or(c, INIT, fan_in_init(c, inputs)));
+    weight = elaborator_param(c->e, c->pos, "weight", w, layer_init_or_fan_in(c, INIT, inputs));
   }
   if (nn_value_is_null(weight)) return false;
   MlirValue y = layer_product(c, x, weight);
   if (nn_value_is_null(y)) return false;
-  if (layer_bool(c, BIAS)) {
-    MlirValue bias = elaborator_param(c->e, c->pos, "bias", nn_type(t.dtype, 1, &features),
-                                      init_or(c, BIAS_INIT, fan_in_init(c, inputs)));
-    if (nn_value_is_null(bias)) return false;
-    y = layer_add_along(c->b, y, bias, t.rank - 1);
-  }
-  return layer_return(result, y);
-}
-
-bool layer_conv2d(LayerCall *c, Value *result) {
-  enum { X, CHANNELS, KERNEL, STRIDE, PADDING, DILATION, GROUPS, BIAS, INIT, BIAS_INIT };
-  MlirValue x = layer_float_tensor(c, X);
-  NnType t = nn_value_type(x);
-  if (t.rank != 4) return layer_arg_error(c, X, "needs x[N, C, H, W], found %s", value_describe(c->e, c->arg[X]));
-  int64_t kernel[2], stride[2], padding[4], dilation[2], channels = layer_int(c, CHANNELS),
-                                                         groups = layer_int(c, GROUPS);
-  layer_pair(c, KERNEL, kernel);
-  layer_pair(c, STRIDE, stride);
-  layer_padding(c, PADDING, padding);
-  layer_pair(c, DILATION, dilation);
-  if (!positive(c, CHANNELS, channels) || !positive(c, GROUPS, groups) || !both_positive(c, KERNEL, kernel) ||
-      !both_positive(c, STRIDE, stride) || !both_positive(c, DILATION, dilation))
-    return false;
-  if (t.dim[1] % groups || channels % groups)
-    return layer_arg_error(c, GROUPS, "%lld groups do not divide %lld input and %lld output channels",
-                           (long long)groups, (long long)t.dim[1], (long long)channels);
-  int64_t inputs = t.dim[1] / groups;
-  NnType w = nn_type(t.dtype, 4, (int64_t[]){channels, inputs, kernel[0], kernel[1]});
-  if (!nn_type_is_representable(&w)) return layer_error(c, "the weights would have more than 2^40 elements");
-  int64_t fan_in = inputs * kernel[0] * kernel[1];
-  MlirValue weight = elaborator_param(c->e, c->pos, "weight", w, init_or(c, INIT, fan_in_init(c, fan_in)));
-  if (nn_value_is_null(weight)) return false;
-  NnAttr attrs[] = {NN_I64S("strides", stride, 2), NN_I64S("padding", padding, 4), NN_I64S("dilation", dilation, 2),
-                    NN_I64("groups", groups), NN_STR("layout", "nchw")};
-  MlirOperation conv = layer_build(c, NN_OP_conv2d, 2, (MlirValue[]){x, weight}, 5, attrs, NULL);
-  if (mlirOperationIsNull(conv)) return false;
-  MlirValue y = mlirOperationGetResult(conv, 0);
-  if (layer_bool(c, BIAS)) {
-    MlirValue bias = elaborator_param(c->e, c->pos, "bias", nn_type(t.dtype, 1, &channels),
-                                      init_or(c, BIAS_INIT, fan_in_init(c, fan_in)));
-    if (nn_value_is_null(bias)) return false;
-    y = layer_add_along(c->b, y, bias, 1);
-  }
-  return layer_return(result, y);
+  if (layer_is_false(c, BIAS)) return layer_return(result, y);
+  MlirValue bias = layer_bias(c, BIAS, t.dtype, features, layer_init_or_fan_in(c, BIAS_INIT, inputs));
+  return !nn_value_is_null(bias) && layer_return(result, layer_add_along(c->b, y, bias, t.rank - 1));
 }
 
 // In training the batch's statistics, and running <- (1 - momentum) running + momentum batch, with the unbiased
@@ -185,28 +135,6 @@ bool layer_dropout(LayerCall *c, Value *result) {
   MlirValue keep = nn_compare(c->b, "ge", mlirOperationGetResult(draw, 0), nn_constant(c->b, u, p));
   return layer_return(result, nn_select(c->b, keep, layer_scale(c->b, x, 1 / (1 - p)), nn_constant(c->b, t, 0)));
 }
-
-static bool pool(LayerCall *c, NnOp op, Value *result) {
-  enum { X, KERNEL, STRIDE, PADDING, INCLUDE_PAD };
-  MlirValue x = layer_float_tensor(c, X);
-  int64_t kernel[2], stride[2], padding[4];
-  if (nn_value_type(x).rank != 4)
-    return layer_arg_error(c, X, "needs x[N, C, H, W], found %s", value_describe(c->e, c->arg[X]));
-  layer_pair(c, KERNEL, kernel);
-  memcpy(stride, kernel, sizeof stride);
-  if (layer_given(c, STRIDE)) layer_pair(c, STRIDE, stride);
-  layer_padding(c, PADDING, padding);
-  if (!both_positive(c, KERNEL, kernel) || !both_positive(c, STRIDE, stride)) return false;
-  NnAttr attrs[5] = {NN_I64S("kernel", kernel, 2), NN_I64S("strides", stride, 2), NN_I64S("padding", padding, 4),
-                     NN_STR("layout", "nchw")};
-  int n = 4;
-  if (op == NN_OP_avgpool2d) attrs[n++] = NN_BOOL("include_pad", layer_bool(c, INCLUDE_PAD));
-  MlirOperation made = layer_build(c, op, 1, &x, n, attrs, NULL);
-  return !mlirOperationIsNull(made) && layer_return(result, mlirOperationGetResult(made, 0));
-}
-
-bool layer_maxpool(LayerCall *c, Value *result) { return pool(c, NN_OP_maxpool2d, result); }
-bool layer_avgpool(LayerCall *c, Value *result) { return pool(c, NN_OP_avgpool2d, result); }
 
 bool layer_none(LayerCall *c, Value *result) {
   (void)c;

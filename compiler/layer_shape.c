@@ -116,27 +116,6 @@ bool layer_concat(LayerCall *c, Value *result) {
   return !mlirOperationIsNull(op) && layer_return(result, mlirOperationGetResult(op, 0));
 }
 
-bool layer_pad(LayerCall *c, Value *result) {
-  MlirValue x = layer_tensor(c, 0);
-  NnType t = nn_value_type(x);
-  int64_t side[2][NN_MAX_RANK], none[NN_MAX_RANK] = {0};
-  for (int s = 0; s < 2; s++) {
-    int n = layer_ints(c, 1 + s, side[s], NN_MAX_RANK);
-    if (n != t.rank)
-      return n < 0 ? false
-                   : layer_arg_error(c, 1 + s, "needs one size per axis of %s", value_describe(c->e, c->arg[0]));
-    for (int i = 0; i < n; i++)
-      if (side[s][i] < 0) return layer_arg_error(c, 1 + s, "sizes cannot be negative; slice instead");
-  }
-  double value = layer_float(c, 3);
-  if (!nn_dtype_is_float(t.dtype) && value != floor(value))
-    return layer_arg_error(c, 3, "must be an integer beside %s, found %g", value_describe(c->e, c->arg[0]), value);
-  NnAttr attrs[] = {NN_I64S("low", side[0], t.rank), NN_I64S("high", side[1], t.rank),
-                    NN_I64S("interior", none, t.rank), NN_F64A("value", value)};
-  MlirOperation op = layer_build(c, NN_OP_pad, 1, &x, 4, attrs, NULL);
-  return !mlirOperationIsNull(op) && layer_return(result, mlirOperationGetResult(op, 0));
-}
-
 bool layer_broadcast_to(LayerCall *c, Value *result) {
   MlirValue x = layer_tensor(c, 0);
   NnType t = nn_value_type(x), to = t;

@@ -6,7 +6,7 @@ print("""# The functions of the language
 
 Generated from the table in `compiler/layer.c` and, for those that are written in the language itself, from `compiler/library/`. Arguments are `name: kind = default`; a default of `none` makes one
 optional. Kinds: `tensor`, `int`, `float`, `number` (either), `bool`, `str`, `init` (an initialiser), `list`, `ints` (an integer or a list), `pair` (an integer or two), `padding` (one, two or four),
-`numeric` (a tensor or a number), `any`; `target`, `labels` and `weights` are tensors whose shape [another argument tells](language.md#blocks-and-models).
+`border` (integers or a word), `bias` (a bool or a tensor), `numeric` (a tensor or a number), `any`; `target`, `labels` and `weights` are tensors whose shape [another argument tells](language.md#blocks-and-models).
 `...` stands for further arguments: tensors for `einsum`, sizes by name for `rearrange`.
 
 | function | arguments | meaning |

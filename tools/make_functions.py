@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+"""Values and gradients of calls as PyTorch has them, for test/gradients/check_functions.py: make_functions.py images|attention > test/gradients/Inputs/NAME.json
+
+Each case: a call of the language, the shapes of x, y, …, and the same in PyTorch, in f64. Written down are digests of the tensors.
+"""
+import json
+import os
+import sys
+
+import torch
+import torch.nn.functional as F
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import golden_format as gf
+
+IMAGE, ROWS, VOLUME = [2, 4, 9, 7], [2, 4, 13], [2, 2, 5, 6, 4]
+
+# --- images: (call, shapes, PyTorch)
+images = [
+    ('conv2d(x, weight=w, bias=false, padding="same")', dict(x=IMAGE, w=[6, 4, 3, 4]), lambda x, w: F.conv2d(x, w, padding='same')),
+    ('conv2d(x, weight=w, bias=b, padding="same", dilation=[2, 1], groups=2)', dict(x=IMAGE, w=[6, 2, 2, 3], b=[6]), lambda x, w, b: F.conv2d(x, w, b, padding='same', dilation=(2, 1), groups=2)),
+    ('conv2d(x, weight=w, bias=b, stride=2, padding=[1, 0, 2, 1])', dict(x=IMAGE, w=[3, 4, 3, 3], b=[3]), lambda x, w, b: F.conv2d(F.pad(x, (2, 1, 1, 0)), w, b, stride=2)),
+    ('conv2d(x, 6, 3, weight=w, bias=b, padding="valid")', dict(x=IMAGE, w=[6, 4, 3, 3], b=[6]), lambda x, w, b: F.conv2d(x, w, b)),
+    ('conv1d(x, weight=w, bias=b, padding="same")', dict(x=ROWS, w=[6, 4, 4], b=[6]), lambda x, w, b: F.conv1d(x, w, b, padding='same')),
+    ('conv1d(x, weight=w, bias=b, stride=2, padding=1, dilation=2)', dict(x=ROWS, w=[6, 4, 3], b=[6]), lambda x, w, b: F.conv1d(x, w, b, stride=2, padding=1, dilation=2)),
+    ('conv1d(x, weight=w, bias=false, groups=4, padding=[2, 0])', dict(x=ROWS, w=[8, 1, 3]), lambda x, w: F.conv1d(F.pad(x, (2, 0)), w, groups=4)),
+    ('conv_transpose1d(x, weight=w, bias=b, stride=2, padding=1, output_padding=1)', dict(x=ROWS, w=[4, 3, 4], b=[3]), lambda x, w, b: F.conv_transpose1d(x, w, b, stride=2, padding=1, output_padding=1)),
+    ('conv_transpose1d(x, weight=w, bias=false, stride=3, dilation=2, groups=2)', dict(x=ROWS, w=[4, 3, 3]), lambda x, w: F.conv_transpose1d(x, w, stride=3, dilation=2, groups=2)),
+    ('conv_transpose2d(x, weight=w, bias=b, stride=2, padding=1, dilation=2)', dict(x=IMAGE, w=[4, 3, 3, 2], b=[3]), lambda x, w, b: F.conv_transpose2d(x, w, b, stride=2, padding=1, dilation=2)),
+    ('conv_transpose2d(x, weight=w, bias=b, stride=[1, 2], padding=2, output_padding=[1, 1], dilation=3, groups=2)', dict(x=IMAGE, w=[4, 3, 3, 3], b=[6]),
+     lambda x, w, b: F.conv_transpose2d(x, w, b, stride=(1, 2), padding=2, output_padding=1, dilation=3, groups=2)),
+    ('conv_transpose2d(x, weight=w, bias=false, stride=2, padding=[1, 0, 0, 1])', dict(x=IMAGE, w=[4, 3, 3, 3]), lambda x, w: F.conv_transpose2d(x, w, stride=2)[:, :, 1:, :-1]),
+    ('maxpool(x, 3, stride=2, ceil_mode=true)', dict(x=IMAGE), lambda x: F.max_pool2d(x, 3, 2, ceil_mode=True)),
+    ('maxpool(x, [2, 3], stride=[3, 2], padding=1, ceil_mode=true)', dict(x=IMAGE), lambda x: F.max_pool2d(x, (2, 3), (3, 2), 1, ceil_mode=True)),
+    ('maxpool(x, [3, 2], stride=2, padding=1, dilation=2)', dict(x=IMAGE), lambda x: F.max_pool2d(x, (3, 2), 2, 1, dilation=2)),
+    ('maxpool(x, 2, stride=2, dilation=[2, 3], ceil_mode=true)', dict(x=IMAGE), lambda x: F.max_pool2d(x, 2, 2, dilation=(2, 3), ceil_mode=True)),
+    ('maxpool(x, 17, stride=1, padding=8)', dict(x=[1, 2, 19, 18]), lambda x: F.max_pool2d(x, 17, 1, 8)),
+    ('maxpool(x, 3, stride=2, padding=1)', dict(x=ROWS), lambda x: F.max_pool1d(x, 3, 2, 1)),
+    ('maxpool(x, 2, ceil_mode=true)', dict(x=VOLUME), lambda x: F.max_pool3d(x, 2, ceil_mode=True)),
+    ('maxpool(x, [2, 3, 1], stride=[1, 2, 2], padding=[1, 1, 0])', dict(x=VOLUME), lambda x: F.max_pool3d(x, (2, 3, 1), (1, 2, 2), (1, 1, 0))),
+    ('avgpool(x, 3, stride=2, padding=1, ceil_mode=true)', dict(x=IMAGE[:2] + [8, 6]), lambda x: F.avg_pool2d(x, 3, 2, 1, ceil_mode=True)),
+    ('avgpool(x, 3, stride=2, padding=1, ceil_mode=true, include_pad=false)', dict(x=IMAGE[:2] + [8, 6]), lambda x: F.avg_pool2d(x, 3, 2, 1, ceil_mode=True, count_include_pad=False)),
+    ('avgpool(x, [2, 3], stride=2, ceil_mode=true)', dict(x=IMAGE), lambda x: F.avg_pool2d(x, (2, 3), 2, ceil_mode=True)),
+    ('avgpool(x, 3, stride=2, padding=1)', dict(x=ROWS), lambda x: F.avg_pool1d(x, 3, 2, 1)),
+    ('avgpool(x, 2, stride=[2, 2, 1], padding=[1, 0, 1], ceil_mode=true)', dict(x=VOLUME), lambda x: F.avg_pool3d(x, 2, (2, 2, 1), (1, 0, 1), ceil_mode=True)),
+    ('avgpool(x, 3, stride=2, padding=1, include_pad=false)', dict(x=VOLUME), lambda x: F.avg_pool3d(x, 3, 2, 1, count_include_pad=False)),
+    ('adaptive_avgpool(x, [3, 7])', dict(x=IMAGE), lambda x: F.adaptive_avg_pool2d(x, (3, 7))),
+    ('adaptive_avgpool(x, [5, 3])', dict(x=IMAGE), lambda x: F.adaptive_avg_pool2d(x, (5, 3))),
+    ('adaptive_avgpool(x, [12, 1])', dict(x=IMAGE), lambda x: F.adaptive_avg_pool2d(x, (12, 1))),
+    ('adaptive_avgpool(x, 5)', dict(x=ROWS), lambda x: F.adaptive_avg_pool1d(x, 5)),
+    ('adaptive_avgpool(x, [2, 3, 3])', dict(x=VOLUME), lambda x: F.adaptive_avg_pool3d(x, (2, 3, 3))),
+    ('adaptive_maxpool(x, [5, 3])', dict(x=IMAGE), lambda x: F.adaptive_max_pool2d(x, (5, 3))),
+    ('adaptive_maxpool(x, 1)', dict(x=IMAGE), lambda x: F.adaptive_max_pool2d(x, 1)),
+    ('adaptive_maxpool(x, 20)', dict(x=ROWS), lambda x: F.adaptive_max_pool1d(x, 20)),
+    ('adaptive_maxpool(x, [2, 3, 3])', dict(x=VOLUME), lambda x: F.adaptive_max_pool3d(x, (2, 3, 3))),
+    ('interpolate(x, size=[13, 5])', dict(x=IMAGE), lambda x: F.interpolate(x, (13, 5))),
+    ('interpolate(x, scale_factor=[2, 1.7])', dict(x=IMAGE), lambda x: F.interpolate(x, scale_factor=(2.0, 1.7))),
+    ('interpolate(x, scale_factor=0.5, mode="nearest-exact")', dict(x=IMAGE), lambda x: F.interpolate(x, scale_factor=0.5, mode='nearest-exact')),
+    ('interpolate(x, size=20)', dict(x=ROWS), lambda x: F.interpolate(x, 20)),
+    ('interpolate(x, size=20, mode="linear")', dict(x=ROWS), lambda x: F.interpolate(x, 20, mode='linear')),
+    ('interpolate(x, size=[13, 5], mode="bilinear")', dict(x=IMAGE), lambda x: F.interpolate(x, (13, 5), mode='bilinear')),
+    ('interpolate(x, size=[13, 1], mode="bilinear", align_corners=true)', dict(x=IMAGE), lambda x: F.interpolate(x, (13, 1), mode='bilinear', align_corners=True)),
+    ('interpolate(x, scale_factor=1.7, mode="bilinear")', dict(x=IMAGE), lambda x: F.interpolate(x, scale_factor=1.7, mode='bilinear')),
+    ('interpolate(x, size=[4, 11], mode="bilinear", antialias=true)', dict(x=IMAGE), lambda x: F.interpolate(x, (4, 11), mode='bilinear', antialias=True)),
+    ('interpolate(x, size=[4, 3], mode="bilinear", antialias=true, align_corners=true)', dict(x=IMAGE), lambda x: F.interpolate(x, (4, 3), mode='bilinear', antialias=True, align_corners=True)),
+    ('interpolate(x, size=[13, 5], mode="bicubic")', dict(x=IMAGE), lambda x: F.interpolate(x, (13, 5), mode='bicubic')),
+    ('interpolate(x, size=[13, 5], mode="bicubic", align_corners=true)', dict(x=IMAGE), lambda x: F.interpolate(x, (13, 5), mode='bicubic', align_corners=True)),
+    ('interpolate(x, scale_factor=2, mode="bicubic")', dict(x=IMAGE), lambda x: F.interpolate(x, scale_factor=2.0, mode='bicubic')),
+    ('interpolate(x, size=[4, 11], mode="bicubic", antialias=true)', dict(x=IMAGE), lambda x: F.interpolate(x, (4, 11), mode='bicubic', antialias=True)),
+    ('interpolate(x, size=[7, 9, 3], mode="trilinear")', dict(x=VOLUME), lambda x: F.interpolate(x, (7, 9, 3), mode='trilinear')),
+    ('interpolate(x, size=[5, 3], mode="area")', dict(x=IMAGE), lambda x: F.interpolate(x, (5, 3), mode='area')),
+    ('pad(x, [0, 0, 2, 3], [0, 0, 8, 1], mode="reflect")', dict(x=IMAGE), lambda x: F.pad(x, (3, 1, 2, 8), mode='reflect')),
+    ('pad(x, [0, 0, 2, 12], [0, 0, 3, 1], mode="replicate")', dict(x=IMAGE), lambda x: F.pad(x, (12, 1, 2, 3), mode='replicate')),
+    ('pad(x, [0, 0, 9, 3], [0, 0, 3, 0], mode="circular")', dict(x=IMAGE), lambda x: F.pad(x, (3, 0, 9, 3), mode='circular')),
+    ('pad(x, [0, 0, -2, 3], [0, 0, 1, -1], mode="replicate")', dict(x=IMAGE), lambda x: F.pad(x, (3, -1, -2, 1), mode='replicate')),
+    ('pad(x, [0, 0, -2, 3], [0, 0, 1, -1], 0.5)', dict(x=IMAGE), lambda x: F.pad(x, (3, -1, -2, 1), value=0.5)),
+    ('unfold(x, 3, padding=1)', dict(x=IMAGE), lambda x: F.unfold(x, 3, padding=1)),
+    ('unfold(x, [2, 3], dilation=[2, 1], padding=[1, 0], stride=[2, 1])', dict(x=IMAGE), lambda x: F.unfold(x, (2, 3), (2, 1), (1, 0), (2, 1))),
+    ('fold(x, [9, 7], 3, padding=1)', dict(x=[2, 18, 63]), lambda x: F.fold(x, (9, 7), 3, padding=1)),
+    ('fold(x, [9, 7], [2, 3], dilation=[2, 1], padding=[1, 0], stride=[2, 1])', dict(x=[2, 12, 25]), lambda x: F.fold(x, (9, 7), (2, 3), (2, 1), (1, 0), (2, 1))),
+]
+
+TABLES = {'images': images}
+
+
+def case(index, call, shapes, function):
+    inputs = {name: torch.tensor(gf.tensor(f'{index}.{name}', gf.count(shape)), dtype=torch.float64).reshape(shape).requires_grad_() for name, shape in shapes.items()}
+    y = function(**inputs)
+    weights = torch.tensor(gf.tensor(f'{index}.r', y.numel()), dtype=torch.float64).reshape(y.shape)
+    (y * weights).sum().backward()
+    digest = lambda t: gf.digest(t.detach().flatten().tolist())
+    return {'call': call, 'shapes': shapes, 'result': list(y.shape), 'value': digest(y), 'gradients': {n: digest(t.grad) for n, t in inputs.items()}}
+
+
+def main():
+    cases = [json.dumps(case(i, *row)) for i, row in enumerate(TABLES[sys.argv[1]])]
+    print('[\n' + ',\n'.join(cases) + '\n]')
+
+
+main()
