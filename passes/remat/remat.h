@@ -32,8 +32,9 @@ void remat_moves_end(RematMoves *m);   // no more are asked for: m->p can be use
 void remat_moves_free(RematMoves *m);
 // What persists, of both tiers: `persistent_bytes`, if all were near.
 PlanBase remat_base(const PlanProgram *p, int64_t persistent_bytes);
-// Seconds of the real plan of a sequence of steps of m->p, which has been placed behind `base`.
-double remat_moves_seconds(const RematMoves *m, const PlanLayout *l, const PlanBase *base, const double *step_seconds,
+// Seconds of the real plan of a sequence of steps of m->p, whose buffers have been placed behind `base`; those of its
+// persistent arguments are placed here.
+double remat_moves_seconds(const RematMoves *m, PlanLayout *l, const PlanBase *base, const double *step_seconds,
                            const NnFarRates *rates);
 
 // ---- remat_far.c: who may be at home far away ----

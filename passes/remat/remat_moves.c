@@ -137,7 +137,19 @@ PlanBase remat_base(const PlanProgram *p, int64_t persistent_bytes) {
   return base;
 }
 
-double remat_moves_seconds(const RematMoves *m, const PlanLayout *l, const PlanBase *base, const double *step_seconds,
+// Each persistent argument gets bytes of its own, as it has in the end: otherwise all would wait for each other.
+static void place_arguments(const PlanProgram *p, PlanLayout *l) {
+  int64_t near = 0, far = FAR_ADDRESS;
+  for (int a = 0; a < p->n_args; a++) {
+    PlanBuffer *b = &l->buffers[l->instances[a].buffer];
+    if (!b->persistent) continue;
+    b->offset = b->far ? far : near;
+    if (b->far) far += far_blocks(b->bytes);
+    else near += plan_align(p, b->bytes);
+  }
+}
+
+double remat_moves_seconds(const RematMoves *m, PlanLayout *l, const PlanBase *base, const double *step_seconds,
                            const NnFarRates *rates) {
   double *seconds = allocate_array((size_t)l->n, sizeof *seconds), drag = 0;
   for (int i = 0; i < l->n; i++) {
@@ -149,6 +161,7 @@ double remat_moves_seconds(const RematMoves *m, const PlanLayout *l, const PlanB
     seconds[i] = step_seconds[l->exec[i]] + drag;
     drag = 0;
   }
+  place_arguments(&m->p, l);
   double end = plan_layout_makespan(&m->p, l, base, seconds);
   free(seconds);
   return end;

@@ -82,7 +82,7 @@ static void remember(Search *search, const RematPlan *plan, bool again) {
 }
 
 // Measures a placed plan: its arenas, and, where lanes run beside each other, its time.
-static void measure(const Search *search, const PlanLayout *l, const PlanBase *base, RematPlan *plan) {
+static void measure(const Search *search, PlanLayout *l, const PlanBase *base, RematPlan *plan) {
   plan->arena = base->near + l->arena;
   plan->far_arena = base->far + l->far_arena;
   if (plan->moves)
