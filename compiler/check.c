@@ -33,7 +33,7 @@ static void check_module(const Options *options, const AstFile *file, MlirContex
   char error[NN_ERROR_SIZE];
   CodegenTarget *target = codegen_target_create(&(CodegenTargetOptions){.name = "host", .cpu = options->cpu});
   if (!target ||
-      !nn_pipeline_parse("simplify,layout,simplify,autodiff", codegen_target_facts(target), &pipeline, error))
+      !nn_pipeline_parse("gradients,simplify,layout,simplify,autodiff", codegen_target_facts(target), &pipeline, error))
     abort();
   nn_pipeline_run(&pipeline, module, &hooks);
   nn_pipeline_free(&pipeline);

@@ -104,6 +104,8 @@ static const LayerInfo layers[] = {
     ROW(where, "condition:tensor, x:numeric, y:numeric", false, "x where the condition holds, else y."),
     ROW(stop_gradient, "x:numeric", false,
         "x itself, as a constant for the gradient: nothing before it is trained through it."),
+    ROW(grad, "y:tensor, x:any", false,
+        "The gradient of the sum of y by the tensor x, or by each of a list; can be differentiated again."),
     ROW(cast, "x:tensor, dtype:str", false, "To another element type."),
     F32_ROW(sum, "x:tensor, axes:ints=none, keepdims:bool=false", false,
             "Sum over axes, all by default; of integers in i64."),

@@ -144,6 +144,26 @@ bool layer_stop_gradient(LayerCall *c, Value *result) {
   return layer_return(result, nn_unary(c->b, NN_OP_stop_gradient, c->arg[0].tensor));
 }
 
+// One mark per tensor, side by side: the pass gradients resolves them together.
+static bool gradient_of(LayerCall *c, Value x, Value *result) {
+  if (x.kind == VALUE_LIST) {
+    Value *items = elaborator_alloc(c->e, sizeof *items * (size_t)(x.list.n + 1));
+    for (int i = 0; i < x.list.n; i++)
+      if (!gradient_of(c, x.list.items[i], &items[i])) return false;
+    *result = (Value){.kind = VALUE_LIST, .list = {items, x.list.n}};
+    return true;
+  }
+  if (x.kind != VALUE_TENSOR || !nn_dtype_is_float(nn_value_type(x.tensor).dtype))
+    return layer_arg_error(c, 1, "must be a tensor of floats or a list of them, found %s", value_describe(c->e, x));
+  return layer_return(result, nn_binary(c->b, NN_OP_gradient, c->arg[0].tensor, x.tensor));
+}
+
+bool layer_grad(LayerCall *c, Value *result) {
+  if (!nn_dtype_is_float(nn_value_type(layer_tensor(c, 0)).dtype))
+    return layer_arg_error(c, 0, "must be a tensor of floats, found %s", value_describe(c->e, c->arg[0]));
+  return gradient_of(c, c->arg[1], result);
+}
+
 bool layer_cast(LayerCall *c, Value *result) {
   NnDtype dtype;
   if (!nn_dtype_parse(layer_string(c, 1), &dtype))

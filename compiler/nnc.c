@@ -27,6 +27,7 @@
 // docs/internals.md tells what each pass promises the next.
 
 static const char *const stages[] = {
+    "gradients",    // grad(y, x): before all others, which then see ordinary ops
     "simplify",     // what the frontend wrote twice or for nothing goes before it costs anyone time
     "layout",       // before autodiff, so that gradients are born in the layout their convolutions want
     "simplify",     // transposes that met cancel

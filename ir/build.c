@@ -224,6 +224,14 @@ static void mark(NnBuilder *b, NnOp op, MlirValue x, int n_attrs, const NnAttr *
 void nn_tap(NnBuilder *b, MlirValue x, const char *name) { mark(b, NN_OP_tap, x, 1, &NN_STR("name", name)); }
 void nn_checkpoint(NnBuilder *b, MlirValue x) { mark(b, NN_OP_checkpoint, x, 0, NULL); }
 
+bool nn_expand_differentiable(NnBuilder *b, MlirOperation op, MlirValue *results) {
+  switch (nn_op_of(op)) {
+  case NN_OP_attention_grad:
+  case NN_OP_attention_grad_packed: nn_differentiable_attention_grad(b, op, results); return true;
+  default: return false;
+  }
+}
+
 void nn_expand(NnBuilder *b, MlirOperation composite, MlirValue *results) {
   NnOp op = nn_op_of(composite);
   if (op == NN_OP_NONE || !nn_op_info(op)->expand) nn_bug("expansion of an op that is no composite");

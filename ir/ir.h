@@ -264,6 +264,9 @@ void nn_tap(NnBuilder *b, MlirValue x, const char *name);
 void nn_checkpoint(NnBuilder *b, MlirValue x);
 // Expands a composite into primitive ops at b; results[i] computes what result i of the composite did.
 void nn_expand(NnBuilder *b, MlirOperation composite, MlirValue *results);
+// Of ops that gradient rules make and that have no such rule of their own: the same results from ops that have one, at
+// b. False, and nothing is built, for all other ops.
+bool nn_expand_differentiable(NnBuilder *b, MlirOperation op, MlirValue *results);
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Reading

@@ -23,10 +23,10 @@
 #define nn_vjp_or NULL
 #define nn_vjp_compare NULL
 #define nn_vjp_argmax NULL
-#define nn_vjp_maxpool2d_grad NULL
 #define nn_vjp_attention_grad NULL
 #define nn_vjp_attention_grad_packed NULL
 #define nn_vjp_stop_gradient NULL
+#define nn_vjp_gradient NULL
 #define nn_vjp_copy NULL
 #define nn_vjp_optimization_barrier NULL
 #define nn_vjp_all_reduce NULL
@@ -49,6 +49,7 @@
 #define FLOPS_COMPOSITE(op) nn_flops_##op
 #define FLOPS_MARK(op) NULL
 #define nn_flops_stop_gradient NULL
+#define nn_flops_gradient NULL
 #define nn_flops_pad NULL
 #define nn_flops_concat NULL
 #define nn_flops_gather NULL
@@ -63,6 +64,7 @@
 #define EXPAND_TRANSFER(op) NULL
 #define EXPAND_COMPOSITE(op) nn_expand_##op
 #define EXPAND_MARK(op) NULL
+#define nn_expand_gradient NULL   // a pass of its own
 
 static const NnOpInfo rows[NN_OP_COUNT] = {
 #define NN_OP(op, op_kind, operands, op_results, attributes, class, cpu, gpu, text) \

@@ -1,6 +1,6 @@
 // Batch normalisation (Ioffe & Szegedy, 2015) in training: statistics over all axes but `axis`; (x, gamma, beta) to (y,
-// mean, var), var the population variance. mean and var feed the running statistics only and count as constants to
-// differentiation.
+// mean, var), var the population variance. mean and var feed the running statistics; only a second gradient reaches
+// them.
 #include "ir/ops/ops.h"
 
 bool nn_infer_batchnorm(NnOpCall *c, int n_results, NnType *result) {
@@ -38,18 +38,30 @@ void nn_expand_batchnorm(NnBuilder *b, MlirOperation op, MlirValue *results) {
   results[2] = var;
 }
 
+// What reaches x through the mean and the variance: dmean/M + dvar 2(x - mean)/M.
+static MlirValue through_statistics(NnVjp *v, MlirValue centred, double count, int64_t axis) {
+  NnBuilder *b = v->b;
+  MlirValue x = v->operand[0], dmean = v->cotangent[1], dvar = v->cotangent[2], sum = nn_null_value();
+  if (!nn_value_is_null(dmean)) sum = nn_along_axis(b, nn_scale(b, dmean, 1 / count), x, axis);
+  if (nn_value_is_null(dvar)) return sum;
+  MlirValue more = nn_binary(b, NN_OP_mul, centred, nn_along_axis(b, nn_scale(b, dvar, 2 / count), x, axis));
+  return nn_value_is_null(sum) ? more : nn_binary(b, NN_OP_add, sum, more);
+}
+
 // xhat = (x - mean) rstd over M elements a channel; dbeta = sum(dy), dgamma = sum(dy xhat) = rstd sum(dy (x - mean)),
 // dx = gamma rstd (dy - dbeta/M - xhat dgamma/M). Two reductions of the same operands over the same axes (one kernel),
 // products per channel on the small shape (its epilogue), then one map.
 void nn_vjp_batchnorm(NnVjp *v) {
   MlirValue g = v->cotangent[0], x = v->operand[0], mean = v->result[1], var = v->result[2];
-  if (nn_value_is_null(g)) return;
   NnBuilder *b = v->b;
   NnType full = nn_value_type(x), channel = nn_value_type(mean);
   int64_t axis = nn_attr_i64(v->op, "axis", 1), axes[NN_MAX_RANK];
   int n = nn_axes_except(full.rank, axis, axes);
   double count = (double)(nn_type_elements(&full) / nn_type_elements(&channel));
   MlirValue centred = nn_binary(b, NN_OP_sub, x, nn_along_axis(b, mean, x, axis));
+  MlirValue other = v->needed[0] ? through_statistics(v, centred, count, axis) : nn_null_value();
+  v->operand_cotangent[0] = other;
+  if (nn_value_is_null(g)) return;
   MlirValue rstd = reciprocal_deviation(b, var, nn_attr_f64(v->op, "eps", 1e-5));
   MlirValue dbeta = nn_reduce(b, NN_OP_reduce_sum, g, n, axes);
   MlirValue dgamma = nn_binary(b, NN_OP_mul,
@@ -60,7 +72,8 @@ void nn_vjp_batchnorm(NnVjp *v) {
     MlirValue scale = nn_along_axis(b, nn_binary(b, NN_OP_mul, v->operand[1], rstd), x, axis);
     MlirValue inner = nn_binary(b, NN_OP_sub, nn_binary(b, NN_OP_sub, g, shift),
                                 nn_binary(b, NN_OP_mul, centred, slope));
-    v->operand_cotangent[0] = nn_binary(b, NN_OP_mul, scale, inner);
+    MlirValue dx = nn_binary(b, NN_OP_mul, scale, inner);
+    v->operand_cotangent[0] = nn_value_is_null(other) ? dx : nn_binary(b, NN_OP_add, dx, other);
   }
   if (v->needed[1]) v->operand_cotangent[1] = dgamma;
   if (v->needed[2]) v->operand_cotangent[2] = dbeta;

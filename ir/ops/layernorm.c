@@ -1,5 +1,5 @@
 // Layer normalisation (Ba et al., 2016) over the last axis: (x, gamma, beta) to (y, mean, rstd). mean and rstd are
-// results so that the gradient need not recompute them; they count as constants to differentiation.
+// results so that the gradient need not recompute them; only a second gradient reaches them.
 #include "ir/ops/ops.h"
 
 bool nn_infer_layernorm(NnOpCall *c, int n_results, NnType *result) {
@@ -42,24 +42,40 @@ void nn_expand_layernorm(NnBuilder *b, MlirOperation op, MlirValue *results) {
   results[2] = rstd;
 }
 
+// What reaches x through the mean and rstd: dmean/M - drstd rstd^2 xhat/M.
+static MlirValue through_statistics(NnVjp *v, MlirValue xhat) {
+  NnBuilder *b = v->b;
+  MlirValue x = v->operand[0], dmean = v->cotangent[1], drstd = v->cotangent[2], rstd = v->result[2],
+            sum = nn_null_value();
+  if (!nn_value_is_null(dmean)) sum = nn_along_rows(b, nn_scale(b, dmean, 1 / row_length(x)), x);
+  if (nn_value_is_null(drstd)) return sum;
+  MlirValue slope = nn_binary(b, NN_OP_mul, nn_scale(b, drstd, -1 / row_length(x)),
+                              nn_binary(b, NN_OP_mul, rstd, rstd));
+  MlirValue more = nn_binary(b, NN_OP_mul, xhat, nn_along_rows(b, slope, x));
+  return nn_value_is_null(sum) ? more : nn_binary(b, NN_OP_add, sum, more);
+}
+
 // xhat = (x - mean) rstd, d = dy gamma; dx = rstd (d - mean(d) - xhat mean(d xhat)), dgamma = sum(dy xhat), dbeta =
 // sum(dy), the means over the row and the sums over all rows.
 void nn_vjp_layernorm(NnVjp *v) {
   MlirValue g = v->cotangent[0], x = v->operand[0], mean = v->result[1], rstd = v->result[2];
-  if (nn_value_is_null(g)) return;
   NnBuilder *b = v->b;
   NnType full = nn_value_type(x);
   int64_t rows[NN_MAX_RANK];
   int n = nn_axes_except(full.rank, full.rank - 1, rows);
   MlirValue scale = nn_along_rows(b, rstd, x);
   MlirValue xhat = nn_binary(b, NN_OP_mul, nn_binary(b, NN_OP_sub, x, nn_along_rows(b, mean, x)), scale);
+  MlirValue other = v->needed[0] ? through_statistics(v, xhat) : nn_null_value();
+  v->operand_cotangent[0] = other;
+  if (nn_value_is_null(g)) return;
   if (v->needed[0]) {
     MlirValue d = nn_binary(b, NN_OP_mul, g, nn_broadcast_trailing(b, v->operand[1], full));
     MlirValue mean_d = nn_along_rows(b, mean_last(b, d), x);
     MlirValue mean_d_xhat = nn_along_rows(b, mean_last(b, nn_binary(b, NN_OP_mul, d, xhat)), x);
     MlirValue centred = nn_binary(b, NN_OP_sub, nn_binary(b, NN_OP_sub, d, mean_d),
                                   nn_binary(b, NN_OP_mul, xhat, mean_d_xhat));
-    v->operand_cotangent[0] = nn_binary(b, NN_OP_mul, scale, centred);
+    MlirValue dx = nn_binary(b, NN_OP_mul, scale, centred);
+    v->operand_cotangent[0] = nn_value_is_null(other) ? dx : nn_binary(b, NN_OP_add, dx, other);
   }
   if (v->needed[1]) v->operand_cotangent[1] = nn_reduce(b, NN_OP_reduce_sum, nn_binary(b, NN_OP_mul, g, xhat), n, rows);
   if (v->needed[2]) v->operand_cotangent[2] = nn_reduce(b, NN_OP_reduce_sum, g, n, rows);

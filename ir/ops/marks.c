@@ -1,5 +1,6 @@
 // Marks: tap and checkpoint accept any value and have no results. stop_gradient is a mark on the way of a value: the
-// value itself, once autodiff has seen it. A copy is the value in another place.
+// value itself, once autodiff has seen it. gradient stands for the ops that the pass gradients makes. A copy is the
+// value in another place.
 #include "ir/ops/ops.h"
 
 bool nn_infer_tap(NnOpCall *c, int n_results, NnType *result) {
@@ -38,6 +39,12 @@ bool nn_infer_copy(NnOpCall *c, int n_results, NnType *result) {
 
 bool nn_infer_optimization_barrier(NnOpCall *c, int n_results, NnType *result) {
   return nn_infer_copy(c, n_results, result);
+}
+
+bool nn_infer_gradient(NnOpCall *c, int n_results, NnType *result) {
+  (void)n_results;
+  *result = c->operand[1];
+  return nn_need_float(c, 0) && nn_need_float(c, 1);
 }
 
 void nn_expand_stop_gradient(NnBuilder *b, MlirOperation op, MlirValue *results) {

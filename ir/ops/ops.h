@@ -14,6 +14,8 @@
   void nn_expand_##op(NnBuilder *b, MlirOperation operation, MlirValue *results);
 #include "ir/ops.def"
 #undef NN_OP
+// attention_grad and attention_grad_packed in ops that have gradient rules (ops/attention_expand.c)
+void nn_differentiable_attention_grad(NnBuilder *b, MlirOperation op, MlirValue *results);
 
 // --- Shape rules (ops/rules.c). Each check writes the error and returns false. ---------------------------------------
 

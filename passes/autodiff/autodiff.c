@@ -15,30 +15,66 @@ void sweep_activate(Sweep *s, MlirValue v) {
   *ARRAY_ADD(s->cotangent, s->n) = nn_null_value();
 }
 
-static bool is_active(const Sweep *s, MlirValue v) { return ptr_map_get(&s->active, v.ptr) >= 0; }
+bool sweep_is_active(const Sweep *s, MlirValue v) { return ptr_map_get(&s->active, v.ptr) >= 0; }
 
 static bool is_float(MlirValue v) { return nn_dtype_is_float(nn_value_type(v).dtype); }
 
-// Forward: what depends on a trained parameter through differentiable ops. False after reporting an op without place
-// here.
-bool sweep_mark_active(Sweep *s, MlirOperation *ops, int n) {
-  for (int i = 0; i < n; i++) {
-    bool reads = false;
-    for (intptr_t k = 0; k < mlirOperationGetNumOperands(ops[i]); k++)
-      reads |= is_active(s, mlirOperationGetOperand(ops[i], k));
-    NnOp kind = nn_op_of(ops[i]);
-    if (!reads || nn_is(ops[i], "func.return")) continue;
-    bool scan = kind == NN_OP_NONE && nn_has_attr(ops[i], ATTR_scan);
-    if (kind == NN_OP_NONE && !scan) {
-      MlirStringRef name = mlirIdentifierStr(mlirOperationGetName(ops[i]));
-      nn_error(ops[i], "autodiff cannot differentiate '%.*s'", (int)name.length, name.data);
+static bool is_scan(MlirOperation op) { return nn_op_of(op) == NN_OP_NONE && nn_has_attr(op, ATTR_scan); }
+
+// What a gradient made and cannot be differentiated as it stands becomes what can.
+static bool make_differentiable(Sweep *s, MlirOperation op) {
+  MlirValue results[NN_MAX_RESULTS];
+  NnBuilder b = rewrite_builder(op);
+  if (is_scan(op)) return scan_stack(s->module, op);
+  if (!nn_expand_differentiable(&b, op, results)) return false;
+  rewrite_replace(op, results);
+  return true;
+}
+
+static bool reads_active(const Sweep *s, MlirOperation op) {
+  for (intptr_t k = 0; k < mlirOperationGetNumOperands(op); k++)
+    if (sweep_is_active(s, mlirOperationGetOperand(op, k))) return true;
+  return false;
+}
+
+// An op without a gradient rule: its results are integers or steps of its operands, or are to have no gradient. Of
+// others the gradient would be missing.
+static bool is_constant_to_gradients(MlirOperation op, const NnOpInfo *info) {
+  if (info->kind != NN_KIND_REDUCE && info->kind != NN_KIND_MOVE && info->kind != NN_KIND_LIBRARY) return true;
+  for (intptr_t k = 0; k < mlirOperationGetNumResults(op); k++)
+    if (is_float(mlirOperationGetResult(op, k))) return false;
+  return true;
+}
+
+// Forward, up to `end`: what depends on an active value through differentiable ops. False after reporting an op without
+// place here.
+bool sweep_mark_active(Sweep *s, MlirBlock block, MlirOperation end) {
+  MlirOperation last = nn_null_operation(), op;
+  for (;; last = op) {
+    op = mlirOperationIsNull(last) ? mlirBlockGetFirstOperation(block) : mlirOperationGetNextInBlock(last);
+    if (mlirOperationIsNull(op) || mlirOperationEqual(op, end)) return true;
+    NnOp kind = nn_op_of(op);
+    if (nn_is(op, "func.return") || !reads_active(s, op)) continue;
+    if (kind == NN_OP_NONE && !is_scan(op)) {
+      MlirStringRef name = mlirIdentifierStr(mlirOperationGetName(op));
+      nn_error(op, "autodiff cannot differentiate '%.*s'", (int)name.length, name.data);
       return false;
     }
-    if (!scan && !nn_op_info(kind)->vjp) continue;
-    for (intptr_t k = 0; k < mlirOperationGetNumResults(ops[i]); k++)
-      if (is_float(mlirOperationGetResult(ops[i], k))) sweep_activate(s, mlirOperationGetResult(ops[i], k));
+    if (make_differentiable(s, op)) {
+      op = last;   // and on with what stands there now
+      continue;
+    }
+    if (!is_scan(op) && !nn_op_info(kind)->vjp) {
+      if (!is_constant_to_gradients(op, nn_op_info(kind))) {
+        nn_error(op, "no gradient goes through '%s'; one of its results is differentiated by what it reads",
+                 nn_op_info(kind)->name);
+        return false;
+      }
+      continue;
+    }
+    for (intptr_t k = 0; k < mlirOperationGetNumResults(op); k++)
+      if (is_float(mlirOperationGetResult(op, k))) sweep_activate(s, mlirOperationGetResult(op, k));
   }
-  return true;
 }
 
 MlirValue sweep_cotangent(const Sweep *s, MlirValue v) {
@@ -64,8 +100,6 @@ void sweep_free(Sweep *s) {
   ptr_map_free(&s->active);
 }
 
-static bool is_scan(MlirOperation op) { return nn_op_of(op) == NN_OP_NONE && nn_has_attr(op, ATTR_scan); }
-
 void sweep_differentiate(Sweep *s, MlirOperation op) {
   int n = (int)mlirOperationGetNumOperands(op), n_results = (int)mlirOperationGetNumResults(op);
   MlirValue *result = malloc(sizeof *result * 2 * (size_t)(n_results + 1)), *cotangent = result + n_results;
@@ -86,7 +120,7 @@ void sweep_differentiate(Sweep *s, MlirOperation op) {
   for (int i = 0; i < n; i++) {
     operand[i] = mlirOperationGetOperand(op, i);
     operand_cotangent[i] = nn_null_value();
-    needed[i] = is_active(s, operand[i]);
+    needed[i] = sweep_is_active(s, operand[i]);
   }
   s->b.loc = mlirOperationGetLocation(op);
   NnVjp vjp = {.b = &s->b,
@@ -123,7 +157,7 @@ static MlirOperation seed(Sweep *s, const Optimizer *o, MlirValue scale, MlirVal
       nn_error(end, "the loss must be a floating-point scalar, found %s", nn_type_format(&type, text, sizeof text));
       return nn_null_operation();
     }
-    if (!is_active(s, loss)) continue;
+    if (!sweep_is_active(s, loss)) continue;
     s->b.loc = mlirOperationGetLocation(nn_value_def(loss));
     MlirValue one = loss_scale_seed(o, &s->b, type, optimizer_share(o, &s->b, hyper), scale);
     if (mlirOperationIsNull(first)) first = nn_value_def(one);
@@ -182,9 +216,11 @@ static MlirOperation build_gradients(MlirOperation func, TrainedParam *params, i
     params[i].value = mlirBlockGetArgument(nn_function_body(func), params[i].arg);
     sweep_activate(&s, params[i].value);
   }
+  MlirOperation first = nn_null_operation();
+  bool marked = sweep_mark_active(&s, nn_function_body(func), nn_null_operation());
   int n;
-  MlirOperation *ops = rewrite_ops(nn_function_body(func), &n), first = nn_null_operation();
-  if (sweep_mark_active(&s, ops, n)) first = seed(&s, o, scale, hyper);
+  MlirOperation *ops = rewrite_ops(nn_function_body(func), &n);
+  if (marked) first = seed(&s, o, scale, hyper);
   for (int i = n - 1; i >= 0 && !mlirOperationIsNull(first); i--)
     if (nn_op_of(ops[i]) != NN_OP_NONE || is_scan(ops[i])) sweep_differentiate(&s, ops[i]);
   for (int i = 0; i < n_params; i++) params[i].gradient = sweep_cotangent(&s, params[i].value);

@@ -19,8 +19,10 @@ typedef struct Sweep {
   int n;
 } Sweep;
 void sweep_activate(Sweep *s, MlirValue v);
-// Forward: what depends on an active value through differentiable ops. False after reporting an op without place here.
-bool sweep_mark_active(Sweep *s, MlirOperation *ops, int n);
+bool sweep_is_active(const Sweep *s, MlirValue v);
+// Forward, up to `end` (null: all of the block): what depends on an active value through differentiable ops. What
+// gradients made and cannot be differentiated as it stands is replaced. False after reporting an op without place here.
+bool sweep_mark_active(Sweep *s, MlirBlock block, MlirOperation end);
 void sweep_contribute(Sweep *s, MlirValue v, MlirValue cotangent);   // null: nothing
 // the op's gradient rule; its users have been there
 void sweep_differentiate(Sweep *s, MlirOperation op);
@@ -35,6 +37,13 @@ MlirValue sweep_widen(NnBuilder *b, MlirValue cotangent, NnDtype dtype);
 
 // --- autodiff_scan.c ---
 void scan_vjp(MlirModule module, NnVjp *vjp);   // of the call of a scan
+
+// --- scan_stack.c ---
+// A scan of gradients, before it is differentiated itself: its tied carries become stacked ones. False: it has none.
+// The call is replaced.
+bool scan_stack(MlirModule module, MlirOperation call);
+// The same of all scans in a block, and the ops without a gradient rule are expanded (nn_expand_differentiable).
+void scan_prepare(MlirModule module, MlirBlock block);
 
 // --- scan_split.c ---
 // steps of each segment of a loop of so many, a divisor; all of them where it has one segment

@@ -209,6 +209,9 @@ static void add_arguments(Backward *w) {
   }
 }
 
+// Else the gradient is a part of the program's own (gradients.c), and to others a loop like any.
+static bool is_of_loss(const Backward *w) { return strcmp(w->v->b->phase, "backward") == 0; }
+
 // The forward step once more.
 static MlirOperation *clone_step(Backward *w, int *n) {
   MlirOperation *ops = rewrite_ops(nn_function_body(w->forward.body), n);
@@ -217,10 +220,10 @@ static MlirOperation *clone_step(Backward *w, int *n) {
     MlirOperation copy = mlirOperationClone(ops[i]);
     for (intptr_t k = 0; k < mlirOperationGetNumOperands(copy); k++)
       mlirOperationSetOperand(copy, k, current(w, mlirOperationGetOperand(ops[i], k)));
-    nn_set_attr(copy, &NN_STR(ATTR_phase, "backward"));
+    if (w->v->b->phase) nn_set_attr(copy, &NN_STR(ATTR_phase, w->v->b->phase));
     NnOp kind = nn_op_of(copy);
     // what memory allows may be kept instead (scan_forms.c)
-    if (kind != NN_OP_NONE && nn_op_info(kind)->kind == NN_KIND_LIBRARY) {
+    if (is_of_loss(w) && kind != NN_OP_NONE && nn_op_info(kind)->kind == NN_KIND_LIBRARY) {
       nn_set_attr(ops[i], &NN_I64(ATTR_kept, i));
       nn_set_attr(copy, &NN_I64(ATTR_kept, i));
     }
@@ -245,7 +248,7 @@ static void sweep_step(Backward *w) {
     if (carry ? !nn_value_is_null(w->carried[i - f->n_slices]) : is_needed(w, i))
       sweep_activate(&w->sweep, current(w, body_arg(w, i)));
   }
-  sweep_mark_active(&w->sweep, ops, n);
+  sweep_mark_active(&w->sweep, w->block, nn_null_operation());
   for (int r = 0; r < f->n_stacked + f->n_outputs; r++) {
     MlirValue value = current(w, mlirOperationGetOperand(end, r));
     if (r < f->n_stacked) sweep_contribute(&w->sweep, value, w->carried[r]);
@@ -451,8 +454,9 @@ static void scan_backward(Backward *w, MlirModule module) {
     call = add_segments(w, module, name, call, &backward);
   }
   MlirAttribute callee = mlirOperationGetAttributeByName(w->v->op, mlirStringRefCreateFromCString("callee"));
-  mlirOperationSetAttributeByName(call, mlirStringRefCreateFromCString(ATTR_forward),
-                                  mlirStringAttrGet(w->v->b->ctx, mlirFlatSymbolRefAttrGetValue(callee)));
+  if (is_of_loss(w))
+    mlirOperationSetAttributeByName(call, mlirStringRefCreateFromCString(ATTR_forward),
+                                    mlirStringAttrGet(w->v->b->ctx, mlirFlatSymbolRefAttrGetValue(callee)));
   give_back(w, call, n_tied, &backward, owner);
   free(owner);
 }
@@ -460,7 +464,7 @@ static void scan_backward(Backward *w, MlirModule module) {
 static NnBuilder builder_in(const Backward *w, MlirBlock block) {
   NnBuilder b = nn_builder_at_end(block, w->v->b->loc);
   b.ctx = w->v->b->ctx;
-  b.phase = "backward";
+  b.phase = w->v->b->phase;
   return b;
 }
 
@@ -469,6 +473,7 @@ void scan_vjp(MlirModule module, NnVjp *v) {
   bool found = nn_scan_called(module, v->op, &w.forward);
   assert(found && w.forward.n_tied == 0);   // the frontend stacks what it may have to differentiate
   (void)found;
+  scan_prepare(module, nn_function_body(w.forward.body));
   w.incoming = calloc((size_t)v->n_results + 1, sizeof *w.incoming);
   w.carried = calloc((size_t)w.forward.n_stacked + 1, sizeof *w.carried);
   w.slice_gradient = malloc(sizeof *w.slice_gradient * (size_t)(w.forward.n_slices + 1));

@@ -53,7 +53,7 @@
 // RUN: sh -c '%nnc_opt %t/good.mlir --passes="remat{seed=1 seed=2}"; test $? = 2' 2>&1 | FileCheck %s --check-prefix=TWICE
 // TWICE: option 'seed' of pass 'remat' is given twice
 // RUN: sh -c '%nnc_opt %t/good.mlir --print-ir-after=nothing; test $? = 2' 2>&1 | FileCheck %s --check-prefix=PRINT
-// PRINT: --print-ir-{{.*}} takes all, simplify, {{.*}} or check, found 'nothing'
+// PRINT: --print-ir-{{.*}} takes all, gradients, {{.*}} or check, found 'nothing'
 // RUN: sh -c '%nnc_opt; test $? = 2' 2>&1 | FileCheck %s --check-prefix=NO-INPUT
 // NO-INPUT: expected one input file
 
