@@ -36,7 +36,6 @@ static const Known functions[] = {
     {"adaptiveavgpool2d", "write adaptive_avgpool"},
     {"adaptive_max_pool2d", "write adaptive_maxpool"},
     {"upsample", "write interpolate(x, scale_factor=2)"},
-    {"pixel_shuffle", "write rearrange(x, \"n (c h2 w2) h w -> n c (h h2) (w w2)\", h2=2, w2=2)"},
     {"lstm", "write scan with lstm_cell: docs/language.md, Loops over time"},
     {"gru", "write scan with gru_cell: docs/language.md, Loops over time"},
     {"rnn", "write scan with a step of your own: docs/language.md, Loops over time"},

@@ -79,6 +79,18 @@ images = [
     ('fold(x, [9, 7], 3, padding=1)', dict(x=[2, 18, 63]), lambda x: F.fold(x, (9, 7), 3, padding=1)),
     ('fold(x, [9, 7], [2, 3], dilation=[2, 1], padding=[1, 0], stride=[2, 1])', dict(x=[2, 12, 25]), lambda x: F.fold(x, (9, 7), (2, 3), (2, 1), (1, 0), (2, 1))),
 ]
+images += [
+    ('pixel_shuffle(x, 2)', dict(x=[2, 12, 3, 2]), lambda x: F.pixel_shuffle(x, 2)),
+    ('pixel_unshuffle(x, 3)', dict(x=[2, 2, 6, 9]), lambda x: F.pixel_unshuffle(x, 3)),
+    ('channel_shuffle(x, 3)', dict(x=[2, 12, 3, 2]), lambda x: F.channel_shuffle(x, 3)),
+    ('affine_grid(x, [5, 4])', dict(x=[2, 2, 3]), lambda x: F.affine_grid(x, (2, 1, 5, 4), align_corners=False)),
+    ('affine_grid(x, [2, 3, 5, 4], align_corners=true)', dict(x=[2, 2, 3]), lambda x: F.affine_grid(x, (2, 3, 5, 4), align_corners=True)),
+]
+for mode in 'bilinear', 'nearest', 'bicubic':
+    for padding in 'zeros', 'border', 'reflection':
+        for align in False, True:
+            images.append((f'grid_sample(x, 1.7 * g, "{mode}", "{padding}", {str(align).lower()})', dict(x=[2, 3, 5, 4], g=[2, 3, 6, 2]),
+                           lambda x, g, mode=mode, padding=padding, align=align: F.grid_sample(x, 1.7 * g, mode, padding, align)))
 
 TABLES = {'images': images}
 

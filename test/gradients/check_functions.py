@@ -59,7 +59,8 @@ def main():
     for i, c in enumerate(cases):
         wanted = [(f'output.calls.{i}', c['value'])] + [(f'grad.{n}_{i}', d) for n, d in c['gradients'].items()]
         for what, want in wanted:
-            off = gf.difference(out[what][2], want)
+            values = out[what][2] if what in out or want['largest'] > 0 else [0.0] * want['count']   # no gradient at all is zero
+            off = gf.difference(values, want)
             if not off <= BOUND[dtype]:
                 print(f'{dtype} {c["call"]} {c["shapes"]}: {what} differs by {off:.2e}')
                 failed += 1
