@@ -8,7 +8,8 @@ from typing import Any
 
 from .regions import Region, RegionCall, parameters_of, splice
 from .simplify import simplify
-from .text import KEYWORDS, Call, Const, Expr, Index, List, Name, Op, Param, Statement, Value, Var, snake_case, transform, walk
+from .merge import merge_groups
+from .text import KEYWORDS, Call, Const, Expr, If, Index, List, Missing, Name, Op, Param, Statement, Value, Var, snake_case, transform, walk
 from .torch_ops import Known
 
 CONTAINERS = {'torch.nn.modules.container.Sequential', 'torch.nn.modules.container.ModuleList', 'torch.nn.modules.container.ModuleDict'}
@@ -37,7 +38,7 @@ def structure(region: Region) -> tuple[tuple, list]:
             if e.value is None or isinstance(e.value, str):
                 return ('const', e.value)
             constants.append(e.value)
-            return ('slot', isinstance(e.value, bool))
+            return ('slot', e.value.is_bool if isinstance(e.value, Missing) else isinstance(e.value, bool))
         if isinstance(e, Var):
             return ('var', number.setdefault(e.value, len(number)))
         if isinstance(e, Param):
@@ -52,6 +53,8 @@ def structure(region: Region) -> tuple[tuple, list]:
             head = (e.fn, tuple(e.names), None if e.label is None else below(e.label, region.path), len(e.args), tuple((k, str(v)) for k, v in e.defaults.items() if k not in e.names))
         elif isinstance(e, Op):
             head = e.op
+        elif isinstance(e, If):
+            head = ('if', e.flag)
         elif isinstance(e, Index):
             head = ('index', tuple((tuple(p is None for p in s) if isinstance(s, tuple) else 'one') for s in e.slices))
         return (head,) + tuple(of(c) for c in e.children())
@@ -75,7 +78,7 @@ def self_contained(region: Region) -> bool:
 
 # --- arguments ------------------------------------------------------------------------------------------------------------
 
-DIM_NAMES = {4: ['B', 'C', 'H', 'W'], 3: ['B', 'T', 'D'], 2: ['B', 'D'], 1: ['D'], 5: ['B', 'C', 'L', 'H', 'W']}
+DIM_NAMES = {4: ['B', 'C', 'H', 'W'], 3: ['B', 'L', 'D'], 2: ['B', 'D'], 1: ['D'], 5: ['B', 'C', 'L', 'H', 'W']}
 
 
 def dimension_names(inputs: list) -> list[list[str]]:
@@ -113,17 +116,23 @@ class Explainer:
         exact = self.known(vector)
         if exact is not None:
             return exact
+        present = [v for v in vector if not isinstance(v, Missing)]
+        common = max(set(present), key=present.count)
+        vector = tuple(common if isinstance(v, Missing) else v for v in vector)
         name = self.new_name(vector, wanted)
         self.arguments.append((vector, name))
         return Name(name)
 
     def known(self, vector: tuple) -> Expr | None:
         for other, name in self.arguments:
-            if other == vector and all(type(a) is type(b) for a, b in zip(other, vector)):
+            if all(isinstance(b, Missing) or a == b and type(a) is type(b) for a, b in zip(other, vector)):
                 return Name(name)
+        present = [i for i, v in enumerate(vector) if not isinstance(v, Missing)]
+        vector = tuple(vector[i] for i in present)
         if not all(isinstance(v, int) and not isinstance(v, bool) for v in vector):
             return None
         candidates = [(d, n, (i, k)) for d, n, i, k in self.dims if k > 0] + [(a, n, None) for a, n in self.arguments if all(isinstance(v, int) and not isinstance(v, bool) for v in a)]
+        candidates = [(tuple(known[i] for i in present), name, dim) for known, name, dim in candidates]
         for known, name, dim in candidates:
             if known == vector:
                 return self.use(Name(name), dim)
@@ -179,6 +188,10 @@ def slot_names(region: Region) -> list[str]:
                 out.append(name)
         elif isinstance(e, Param):
             out.extend(['size'] * len(e.shape))
+        elif isinstance(e, If):
+            of(e.condition, e.flag)
+            of(e.then, name)
+            of(e.otherwise, name)
         elif isinstance(e, Call):
             positions = POSITIONAL.get(e.fn, [])
             for i, a in enumerate(e.args):
@@ -206,15 +219,16 @@ def make_block(name: str, regions: list, modules: list) -> Block:
     replacement: list[Expr | None] = []
     for i, wanted in enumerate(names):
         vector = tuple(c[i] for c in columns)
-        same = all(v == vector[0] and type(v) is type(vector[0]) for v in vector)
-        replacement.append(None if same else explainer.explain(vector, wanted))
+        present = [v for v in vector if not isinstance(v, Missing)]
+        same = all(v == present[0] and type(v) is type(present[0]) for v in present)
+        replacement.append(Const(present[0]) if same else explainer.explain(vector, wanted))
     it = iter(replacement)
 
     def fill(e: Expr) -> Expr | None:
         if isinstance(e, Const) and e.value is not None and not isinstance(e.value, str):
             return next(it) or e
         if isinstance(e, Param):
-            shape = [next(it) or n for n in e.shape]
+            shape = [v.value if isinstance(v, Const) else v for v in (next(it) for _ in e.shape)]
             return Param(e.path, shape, e.dtype, e.is_state)
         return None
 
@@ -292,9 +306,10 @@ class Builder:
         groups: dict[tuple, list[Region]] = {}
         for r in candidates:
             groups.setdefault(structure(r)[0], []).append(r)
-        for group in sorted(groups.values(), key=lambda g: -len(g)):
+        for group in merge_groups(sorted(groups.values(), key=lambda g: -len(g))):
             big = size(group[0])
-            if len(group) * big >= 2 * len(group) + 2 and len(group) > 1 and big > 1 or big > 40:
+            declares = any(isinstance(e, Param) for s in group[0].statements for e in walk(s.expr))
+            if len(group) > 1 and (big > 1 or declares) or big > 40:
                 name = self.free_name(snake_case(cls.split('.')[-1]))
                 self.blocks.append(make_block(name, group, [self.submodule(r) for r in group]))
 

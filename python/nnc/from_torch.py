@@ -14,6 +14,7 @@ from .constants import Constants
 from .program import block_text, model_text
 from .regions import Region, RegionCall, Translator, connect, tree
 from .safetensors import save
+from .sizes import generalise
 from .text import Value, Var, snake_case
 from .torch_ops import Known
 from .trace import trace
@@ -32,6 +33,7 @@ class Program:
     outputs: list
     batch: int | None
     weights: dict
+    sizes: list = dataclasses.field(default_factory=list)     # (name, axis, size) of its dims
 
     def save_weights(self, path: str) -> None:
         save(path, self.weights)
@@ -67,9 +69,21 @@ def name_inputs(block, module, region_inputs: list) -> list[str]:
     return [snake_case(n) for n in names]
 
 
-def convert(module: torch.nn.Module, args: Sequence, kwargs: dict | None = None, name: str | None = None) -> Program:
-    """The program of a module in the mode that it is in; ImportFailed names all that is in the way."""
-    traced, _ = trace(module, tuple(args), dict(kwargs or {}), torch_ops.known_names())
+def convert(module: torch.nn.Module, args: Sequence, kwargs: dict | None = None, name: str | None = None, sizes: bool = True) -> Program:
+    """The program of a module in the mode that it is in; ImportFailed names all that is in the way. Without `sizes` all sizes are numbers."""
+    args, kwargs = tuple(args), dict(kwargs or {})
+    program = convert_once(module, args, kwargs, name)
+    if sizes and program.batch is not None:
+        names = [('N', 0, program.batch)] + [('T', 1, v.shape[1]) for v in program.inputs if v.dtype != 'f32' and len(v.shape) == 2][:1]
+        body = lambda a, k: convert_once(module, a, k, name).text
+        program.text, program.sizes = generalise(program.text, body, args, kwargs, names)
+    lines = [f'dim {n} = {size}' for n, _, size in program.sizes]
+    program.text = '; '.join(lines) + '\n\n' + program.text if lines else program.text
+    return program
+
+
+def convert_once(module: torch.nn.Module, args: tuple, kwargs: dict, name: str | None) -> Program:
+    traced, _ = trace(module, args, kwargs, torch_ops.known_names())
     translator = Translator(traced)
     root = tree(traced.steps, type(module).__module__ + '.' + type(module).__qualname__)
     translator.fill(root)
@@ -86,12 +100,12 @@ def convert(module: torch.nn.Module, args: Sequence, kwargs: dict | None = None,
     batch = batches.pop() if len(batches) == 1 else None
     builder = Builder(root, module, torch_ops_functions() | {model_name})
     blocks = builder.run()
-    lines = [f'dim N = {batch}', ''] if batch is not None else []
-    globals_ = {'N'} if batch is not None else set()
+    lines: list[str] = []
+    globals_ = {'N', 'T'}
     for b in blocks:
         module_of = builder.submodule(Region('', b.path, '', []))
         lines += block_text(b, name_inputs(b, module_of, b.inputs), globals_) + ['']
-    lines += model_text(model_name, inputs, root.statements, outputs, batch, globals_)
+    lines += model_text(model_name, inputs, root.statements, outputs, globals_)
     return Program(model_name, '\n'.join(lines) + '\n', inputs, outputs, batch, module_weights(module, constants.stored))
 
 
@@ -129,7 +143,7 @@ def from_torch(module: torch.nn.Module, example_inputs: Sequence | torch.Tensor,
     text = head + program.text
     if loss is not None:
         from .training import train_section
-        text += '\n' + train_section(program, loss, optimizer)
+        text += '\n' + train_section(program, module, loss, optimizer)
     program.save_weights(stem + '.safetensors')
     with open(path, 'w', encoding='utf-8') as f:
         f.write(text)

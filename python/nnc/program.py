@@ -5,7 +5,7 @@ import re
 
 from .blocks import Block
 from .loops import find_loops
-from .text import KEYWORDS, WIDTH, Call, Const, Expr, Index, List, Loop, Name, Op, Param, Printer, Statement, Value, Var, number, snake_case, walk
+from .text import KEYWORDS, WIDTH, Call, Const, Expr, If, Index, List, Loop, Name, Op, Param, Printer, Statement, Value, Var, number, snake_case, walk
 
 INDENT = '    '
 FALLBACK = ['x', 'y', 'z', 'u', 'v', 'w']
@@ -31,7 +31,7 @@ class BodyPrinter:
 
     def free(self, name: str, keep: Value | None = None) -> bool:
         held = self.holds.get(name)
-        return name not in KEYWORDS and name not in self.reserved and (held is None or held is keep or self.remaining.get(held, 0) == 0)
+        return name not in KEYWORDS and name not in self.reserved and (held is None or held is keep or self.remaining.get(held, 0) <= 0)
 
     def choose(self, v: Value) -> str:
         hint = v.hint
@@ -94,14 +94,14 @@ class BodyPrinter:
         self.assign(s)
 
     def assign(self, s: Statement):
-        text = self.printer().expr(s.expr)
+        text = self.printer().expr(s.expr, -1)
         self.spend(s.expr)
         names = []
         for v in s.targets:
             n = self.choose(v)
             self.bind(v, n)
             names.append(n)
-        self.emit(f'{", ".join(names)} = {text}')
+        self.emit(if_statement(s.expr, names, text) or f'{", ".join(names)} = {text}')
 
     def fit(self, e: Expr, extra: int):
         """Gives names to what is inlined into e until its text fits into a line."""
@@ -149,7 +149,7 @@ class BodyPrinter:
     def loop(self, loop: Loop):
         for v in list(self.pending):
             self.flush(v)
-        names = ', '.join([loop.name] + loop.names) if loop.names else loop.name
+        names = ', '.join(([loop.name] if loop.name else []) + loop.names)
         inside = set(loop.names) | {loop.name}
         for initial, before, after, final in loop.carried:
             name = self.name[initial]
@@ -165,11 +165,15 @@ class BodyPrinter:
             loop_names[final] = final_name
             loop.final_names = loop_names
         if loop.names:
-            rounds = ', '.join('(' + ', '.join(map(number, row)) + ')' for row in loop.items)
+            rounds = ', '.join('(' + ', '.join(map(number, row)) + ')' if len(row) > 1 else number(row[0]) for row in loop.items)
+            rounds = f'[{rounds}]' if len(loop.items[0]) == 1 else rounds
             head = f'for {names} in {rounds}'
+        elif not loop.name:
+            head = f'repeat {len(loop.items)}'
         else:
             head = f'for {loop.name} in {loop.first}..{loop.first + len(loop.items)}'
-        inner = BodyPrinter(self.reserved | inside | {self.name[v] for v in self.name if self.remaining.get(v, 0) > 0 and v not in [b for _, b, _, _ in loop.carried]}, self.base, loop.name)
+        kept = {self.name[v] for v in self.name if self.remaining.get(v, 0) > 0} - {self.name[before] for _, before, _, _ in loop.carried}
+        inner = BodyPrinter(self.reserved | inside | kept, self.base, loop.name)
         inner.name, inner.indent = dict(self.name), self.indent + INDENT
         inner.parameters = dict(self.parameters)
         for _, before, after, _ in loop.carried:
@@ -192,7 +196,7 @@ class BodyPrinter:
             self.lines += inner.lines
             self.emit('}')
         for v in reads(loop):
-            if v in self.remaining:
+            if v in self.remaining and v not in [i for i, *_ in loop.carried]:
                 self.remaining[v] -= 1
         for _, before, _, final in loop.carried:
             self.bind(final, loop.final_names[final])
@@ -224,6 +228,15 @@ def worth_inlining(s: Statement, statements: list, outputs: list) -> bool:
         if isinstance(t, Loop) and v in reads(t):
             return False
     return True
+
+
+def if_statement(e: Expr, names: list, text: str) -> str | None:
+    """if condition { x = f(x) } in place of x = if condition { f(x) } else { x }."""
+    end = f' else {{ {names[0]} }}'
+    if not isinstance(e, If) or not text.endswith(end) or len(names) > 1:
+        return None
+    head, _, body = text[:-len(end)].partition(' { ')
+    return f'{head} {{ {names[0]} = {body}'
 
 
 def break_pipes(line: str, indent: str, width: int) -> str:
@@ -266,13 +279,13 @@ def block_text(block: Block, input_names: list, globals_: set) -> list[str]:
     return [head + ' {'] + p.lines + ['}']
 
 
-def model_text(name: str, inputs: list, statements: list, outputs: list, batch: int | None, globals_: set) -> list[str]:
+def model_text(name: str, inputs: list, statements: list, outputs: list, globals_: set) -> list[str]:
     p = BodyPrinter(globals_, '')
     parameters_ = []
     for v in inputs:
         wanted = snake_case(v.hint or 'x')
         p.bind(v, wanted)
-        shape = ', '.join('N' if i == 0 and n == batch else str(n) for i, n in enumerate(v.shape))
+        shape = ', '.join(map(str, v.shape))
         parameters_.append(f'{wanted}: {v.dtype}[{shape}]')
     statements = find_loops(statements, outputs, '')
     p.declare(statements)

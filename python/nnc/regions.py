@@ -11,7 +11,8 @@ from typing import Any
 import torch
 
 from . import torch_ops
-from .text import Call, Const, Expr, Index, List, Param, Statement, Value, Var, as_expr, transform, walk
+from .activations import recognise
+from .text import Call, Const, Expr, Index, List, Param, Statement, Value, Var, as_expr, call, transform, walk
 from .torch_ops import Context, Known, Unsupported, dtype_name
 from .trace import Step, Traced
 
@@ -95,7 +96,8 @@ class Translator:
 
     def value(self, node: torch.fx.Node) -> Any:
         if node in self.values:
-            return self.values[node]
+            v = self.values[node]
+            return Var(v.value) if isinstance(v, Var) else v     # its own: a variable may come to stand for another value (merge.py)
         constant = self.traced.constants.get(node)
         if isinstance(constant, torch.Tensor):
             return Known(constant)
@@ -163,7 +165,13 @@ class Translator:
 
     def fill(self, region: Region):
         for item in region.items:
-            if isinstance(item, Region):
+            known = recognise(item.items, self.traced.constants) if isinstance(item, Region) else None
+            if known is not None:
+                name, options, source, last = known
+                out = Value(last.node.meta['val'].shape, 'f32')
+                item.statements = self.finish(last.node, last, out, call(name, self.value(source), **options), torch_ops_place(last))
+                region.statements.append(Statement([], RegionCall(item, [])))
+            elif isinstance(item, Region):
                 self.fill(item)
                 region.statements.append(Statement([], RegionCall(item, [])))
             else:

@@ -38,10 +38,40 @@ class Body:
 
 def simplify(statements: list, outputs: list):
     body = Body(statements, outputs)
-    for rule in (join_reshapes, product_over_last_axis, split_heads, merge_heads, attention_of_heads):
+    for rule in (drop_leading_one, drop_kept_axes, join_reshapes, product_over_last_axis, split_heads, merge_heads, attention_of_heads):
         for s in list(body.statements):
             if s in body.statements and isinstance(s.expr, (Call, Op)) and rule(body, s):
                 body.index()
+
+
+def drop_leading_one(body: Body, s: Statement) -> bool:
+    """embedding(reshape(iota(n), [1, n])) that is added to something with a batch: embedding(iota(n)) does."""
+    if not isinstance(s.expr, Call) or s.expr.fn != 'embedding' or not isinstance(s.expr.args[0], Call) or s.expr.args[0].fn != 'reshape':
+        return False
+    user, inner = body.only_user(s.targets[0]), s.expr.args[0]
+    shape = s.targets[0].shape
+    if constant_of(inner.args[1]) != shape[:2] or shape[0] != 1 or user is None or not isinstance(user.expr, Op) or user.expr.op != '+':
+        return False
+    if not any(isinstance(a, Var) and a.value is not s.targets[0] and len(a.value.shape) == len(shape) for a in user.expr.args):
+        return False
+    s.expr.args[0] = inner.args[0]
+    s.targets[0].shape = shape[1:]
+    return True
+
+
+def drop_kept_axes(body: Body, s: Statement) -> bool:
+    """mean(x, axes, keepdims=true) whose axes of one are dropped again."""
+    before = body.made_by(s.expr.args[0], 'mean', 'sum', 'amax', 'amin', 'var') if is_reshape(s) else None
+    if before is None or constant_of(before.expr.names['keepdims']) is not True:
+        return False
+    shape, axes = shape_of(before.expr.args[0]), constant_of(before.expr.names['axes'])
+    axes = [a % len(shape) for a in ([axes] if isinstance(axes, int) else axes or [])] if shape else []
+    if not axes or [n for i, n in enumerate(shape) if i not in axes] != s.targets[0].shape:
+        return False
+    before.expr.names['keepdims'] = Const(False)
+    before.targets = s.targets
+    body.remove(s)
+    return True
 
 
 def shape_of(e: Expr) -> list | None:

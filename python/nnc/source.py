@@ -52,16 +52,17 @@ def statement_keys(stack_trace: str | None) -> tuple:
     return tuple(keys)
 
 
-def name_hints(traces: list[str | None]) -> list[list[str]]:
-    """For each operation of a traced sequence the names that its result has in the source, the innermost first: of the statements whose last operation it is."""
+def name_hints(traces: list[str | None]) -> list[list[list[str]]]:
+    """For each operation of a traced sequence the names that its result has in the source, the innermost first: of the statements whose last operation it is, and of those
+    that assign several names, for operations that make several values."""
     keys = [statement_keys(t) for t in traces]
-    hints: list[list[str]] = []
+    hints: list[list[list[str]]] = []
     for i, own in enumerate(keys):
         following = keys[i + 1] if i + 1 < len(keys) else ()
         names = []
         for depth, (key, targets) in enumerate(own):
             ends = depth >= len(following) or following[depth][0] != key
-            if ends and targets:
+            if targets and (ends or len(targets) > 1):
                 names.append(targets)
         hints.append(list(reversed(names)))
     return hints

@@ -8,7 +8,7 @@ import re
 from typing import Any, Callable, Iterator
 
 KEYWORDS = set('dim let block model train import param for in repeat if else checkpoint assert and or not true false as state update'.split())
-WIDTH = 110
+WIDTH = 120
 
 
 class Value:
@@ -94,6 +94,28 @@ class Op(Expr):
 
     def rebuild(self, children):
         return Op(self.op, children)
+
+
+class Missing:
+    """The number of a part that a call does not have."""
+
+    def __init__(self, is_bool: bool):
+        self.is_bool = is_bool
+
+
+@dataclasses.dataclass(eq=False)
+class If(Expr):
+    """if condition { then } else { otherwise }; flag is the name that the condition has as an argument."""
+    condition: Expr
+    flag: str
+    then: Expr
+    otherwise: Expr
+
+    def children(self):
+        return [self.condition, self.then, self.otherwise]
+
+    def rebuild(self, children):
+        return If(children[0], self.flag, children[1], children[2])
 
 
 @dataclasses.dataclass(eq=False)
@@ -226,6 +248,8 @@ class Printer:
             return '[' + ', '.join(self.expr(i, 1) for i in e.items) + ']', ATOM
         if isinstance(e, Op):
             return self.operator(e)
+        if isinstance(e, If):
+            return f'if {self.expr(e.condition)} {{ {self.expr(e.then)} }} else {{ {self.expr(e.otherwise)} }}', -1
         if isinstance(e, Index):
             return self.expr(e.x, ATOM) + '[' + ', '.join(self.slice(s) for s in e.slices) + ']', ATOM
         if isinstance(e, Call):
@@ -263,12 +287,20 @@ class Printer:
         source = self.inlined.get(first.value) if isinstance(first, Var) else None
         if source is None and isinstance(first, (Call,)):
             source = first
-        piped = source is not None and (isinstance(source, Call) and source.args and self.is_tensor(source.args[0]))
-        if piped:
-            args = self.arguments(e, 1)
-            inside = self.expr(source, 0)
-            return f'{inside} |> {e.fn}' + (f'({", ".join(args)})' if args else '') + label, 0
+        args = self.arguments(e, 1) if e.args else []
+        behind = f'{e.fn}' + (f'({", ".join(args)})' if args else '') + label
+        if isinstance(source, Call) and source.args and self.is_tensor(source.args[0]):
+            return f'{self.pipe(source)} |> {behind}', 0
         return f'{e.fn}({", ".join(self.arguments(e, 0))}){label}', ATOM if not label else 0
+
+    def pipe(self, e: Call) -> str:
+        """The source of a pipe, which begins with the name of what goes in."""
+        text, first = self.parts(e)[0], e.args[0]
+        if isinstance(first, Var) and first.value not in self.inlined and not text.startswith(self.name_of(first.value) + ' |>'):
+            args = self.arguments(e, 1)
+            label = self.label(e.label, e.fn) if e.label is not None else ''
+            return f'{self.name_of(first.value)} |> {e.fn}' + (f'({", ".join(args)})' if args else '') + label
+        return text
 
     @staticmethod
     def is_tensor(e: Expr) -> bool:
@@ -284,7 +316,7 @@ def relative(path: str, base: str) -> str:
 
 
 def snake_case(name: str) -> str:
-    s = re.sub(r'(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])', '_', name).lower().strip('_')
+    s = re.sub(r'(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=\d)(?=[A-Z][A-Za-z])', '_', name).lower().strip('_')
     s = re.sub(r'\W|__+', '_', s)
     s = re.sub(r'(?<=[a-z])_net(?=_|$)', 'net', s)
     if s and s[0].isdigit():

@@ -410,7 +410,7 @@ def adaptive_avg_pool2d(t, x, size):
     shape = t.shape(x)
     size = [s if s is not None else shape[-2 + i] for i, s in enumerate((list(size) * 2)[:2])]
     if size == [1, 1]:
-        return call('mean', x, axes=[len(shape) - 2, len(shape) - 1], keepdims=True)
+        return call('mean', x, axes=[len(shape) - 2, len(shape) - 1], keepdims=(True, False))
     if size == shape[-2:]:
         return x
     if all(n % s == 0 for n, s in zip(shape[-2:], size)):
@@ -663,6 +663,8 @@ def einsum(t, equation, tensors, path=None):
 
 @op('scaled_dot_product_attention')
 def attention(t, q, k, v, mask, dropout_p, causal, scale, gqa):
+    if scale is not None and abs(scale * math.sqrt(t.shape(q)[-1]) - 1) < 1e-12:
+        scale = None
     names = dict(causal=(causal, False), scale=(scale, None), dropout=(dropout_p, 0.0))
     queries, keys = t.shape(q)[-2], t.shape(k)[-2]
     if isinstance(mask, Known):

@@ -21,7 +21,7 @@ from nnc.safetensors import load, save
 from nnc.text import snake_case
 
 BOUND = {'f64': 1e-9, 'f32': 1e-4}
-RATE = 0.01
+RATE = 0.001   # small steps: with large ones rounding errors of deep networks grow a hundredfold in each
 
 
 @dataclasses.dataclass

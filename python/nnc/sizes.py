@@ -1,0 +1,85 @@
+"""Sizes that a text has as a `dim`: the module is traced again with another size, and a number that has changed with it is written by its name. What cannot be told so stays a number."""
+from __future__ import annotations
+
+import re
+from typing import Callable
+
+import torch
+
+NUMBER = re.compile(r'(?<![\w.])\d+(?![\w.])')
+
+
+def named(text: str, other: str, name: str, size: int, other_size: int) -> str | None:
+    """text with `name` for the numbers that are `size` in it and `other_size` in the other; None where the texts differ in another way."""
+    a, b = NUMBER.split(text), NUMBER.split(other)
+    if a != b:
+        return None
+    numbers = [one(x, y, name, size, other_size) for x, y in zip(NUMBER.findall(text), NUMBER.findall(other))]
+    if None in numbers:
+        return None
+    return ''.join(p + n for p, n in zip(a, numbers + ['']))
+
+
+def one(x: str, y: str, name: str, size: int, other_size: int) -> str | None:
+    if x == y:
+        return x
+    v, w = int(x), int(y)
+    if v * other_size == w * size and v % size == 0:
+        return name if v == size else f'{v // size}*{name}'
+    if v - size == w - other_size:
+        return f'({name} {"+" if v > size else "-"} {abs(v - size)})'
+    return None
+
+
+def resized(args: tuple, kwargs: dict, axis: int, size: int) -> tuple:
+    """The inputs with one more element along an axis (batch) or one less (time), of those that have the size there."""
+    def change(t):
+        if not isinstance(t, torch.Tensor) or t.dim() <= axis or t.shape[axis] != size or axis == 1 and (t.is_floating_point() or t.dim() != 2):
+            return t
+        return torch.cat([t, t[:1]]) if axis == 0 else t[:, :-1]
+    return tuple(change(a) for a in args), {k: change(v) for k, v in kwargs.items()}
+
+
+def generalise(text: str, convert: Callable, args: tuple, kwargs: dict, names: list) -> tuple[str, list]:
+    """names: (name, axis, size). The text with those sizes as names that another trace confirms, and the names that are in it."""
+    found = []
+    for name, axis, size in names:
+        changed = size + 1 if axis == 0 else size - 1
+        try:
+            other = convert(*resized(args, kwargs, axis, size))
+        except Exception:       # the module does not take that size: it stays as it is
+            continue
+        for n, _, s in found:
+            again = named(other, text, n, s, s)
+            other = other if again is None else again
+        new = match(text, other, name, size, changed, found)
+        if new is not None:
+            text = new
+            found.append((name, axis, size))
+    return text, found
+
+
+def match(text: str, other: str, name: str, size: int, changed: int, found: list) -> str | None:
+    """The other text has numbers where this one has names already: both are compared as numbers."""
+    plain, places = text, []
+    for n, _, s in found:
+        plain = re.sub(rf'(?<![\w.])(\d+)\*{n}(?!\w)', lambda m: str(int(m[1]) * s), plain)
+    del places
+    if found:
+        tokens = dict((n, s) for n, _, s in found)
+        plain = re.sub(r'(?<![\w."])(' + '|'.join(tokens) + r')(?![\w])', lambda m: str(tokens[m[1]]), plain)
+        result = named(plain, other, name, size, changed)
+        if result is None:
+            return None
+        return overlay(text, result, name)
+    return named(text, other, name, size, changed)
+
+
+def overlay(text: str, result: str, name: str) -> str | None:
+    """Both texts are equal but for numbers: of each place the name, from whichever has one."""
+    word = re.compile(r'(?<![\w.])(?:\d+\*)?[A-Z]\w*(?![\w])|' + NUMBER.pattern)
+    a, b = word.split(text), word.split(result)
+    if a != b:
+        return None
+    pick = [y if name in y else x for x, y in zip(word.findall(text), word.findall(result))]
+    return ''.join(p + n for p, n in zip(a, pick + ['']))

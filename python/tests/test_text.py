@@ -1,0 +1,50 @@
+"""The texts: close to what a person writes, with the names of the source."""
+import pytest
+import torch
+
+from nnc.from_torch import ImportFailed, convert, from_torch
+
+
+def lines(text: str) -> int:
+    return len([line for line in text.splitlines() if line.strip()])
+
+
+def test_resnet50_is_as_short_as_by_hand():
+    torchvision = pytest.importorskip('torchvision')
+    text = convert(torchvision.models.resnet50(), (torch.randn(2, 3, 64, 64),)).text
+    assert lines(text) <= 1.5 * 21                       # models/resnet50.nn without its train section
+    assert 'block bottleneck(x, channels, stride=1, downsample=false)' in text
+    assert 'for i in 1..6 { out = bottleneck(out, 256) as "layer3.{i}" }' in text
+    assert 'image' not in text and 'f32[N, 3, 64, 64]' in text
+
+
+def gpt2(layers: int = 3):
+    transformers = pytest.importorskip('transformers')
+    config = transformers.GPT2Config(n_layer=layers, n_embd=32, n_head=4, vocab_size=50, n_positions=16, use_cache=False, bos_token_id=0, eos_token_id=0)
+    return transformers.GPT2LMHeadModel(config)
+
+
+def test_gpt2():
+    text = convert(gpt2(), (torch.zeros(2, 8, dtype=torch.long),)).text
+    assert lines(text) <= 1.5 * 25
+    assert 'attention(query_states, key_states, value_states, heads=4, causal=true, dropout=0.1)' in text
+    assert 'gelu(approximate=true)' in text and 'input_ids: i64[N, T]' in text and 'embedding(iota(T), 16, 32)' in text
+    assert text.count('as "transformer.wte"') == 2       # tied weights
+
+
+def test_gpt2_equals_torch():
+    from check import check
+    check(gpt2(2), (torch.randint(0, 50, (2, 8)),))
+
+
+class Unknown(torch.nn.Module):
+    def forward(self, x):
+        return torch.linalg.qr(x)[0] + torch.fft.fft(x).real
+
+
+def test_all_unknown_operations_are_named_with_their_place(tmp_path):
+    with pytest.raises(ImportFailed) as e:
+        from_torch(Unknown(), torch.randn(3, 3), str(tmp_path / 'm.nn'))
+    text = str(e.value)
+    assert 'qr' in text and 'fft' in text and 'test_text.py:' in text
+    assert not list(tmp_path.iterdir())
