@@ -211,12 +211,13 @@ typedef struct AstParameter {
 } AstParameter;
 
 typedef enum AstItemKind {
-  AST_DIM,       // dim N = 128: a positive integer, overridden by -D N=64
-  AST_LET,       // let rate = 0.1: any constant, numbers overridden by -D
-  AST_BLOCK,     // block name(…) { … }
-  AST_MODEL,     // model name(…) { … }
-  AST_TRAIN,     // train { … }
-  AST_REQUIRE,   // assert N % 2 == 0, "…": the only statement of body
+  AST_DIM,         // dim N = 128: a positive integer, overridden by -D N=64
+  AST_LET,         // let rate = 0.1: any constant, numbers overridden by -D
+  AST_BLOCK,       // block name(…) { … }
+  AST_MODEL,       // model name(…) { … }
+  AST_OPTIMIZER,   // optimizer name(parameter, gradient, …) { … }
+  AST_TRAIN,       // train { … }
+  AST_REQUIRE,     // assert N % 2 == 0, "…": the only statement of body
 } AstItemKind;
 
 typedef struct AstItem {
@@ -224,11 +225,15 @@ typedef struct AstItem {
   AstPos pos;                 // its keyword
   AstName name;               // no text for train and assert
   AstExpr *value;             // dim, let
-  AstParameter *parameters;   // block, model
+  AstParameter *parameters;   // block, model, optimizer
   int n_parameters;
   AstName precision;   // block, model: no text where none is written
   AstBody body;        // block, model, train, assert
 } AstItem;
+
+static inline bool ast_has_signature(const AstItem *item) {
+  return item->kind == AST_BLOCK || item->kind == AST_MODEL || item->kind == AST_OPTIMIZER;
+}
 
 // One program: the items of the file and, before them, in the place of each import, those of the files it imports (each
 // file once, its train section left out).

@@ -401,8 +401,12 @@ static void print_signature(Printer *p, const AstItem *item) {
 }
 
 void ast_print(FILE *out, const AstFile *file, bool places) {
-  static const char *const keywords[] =
-      {[AST_DIM] = "dim", [AST_LET] = "let", [AST_BLOCK] = "block", [AST_MODEL] = "model", [AST_TRAIN] = "train"};
+  static const char *const keywords[] = {[AST_DIM] = "dim",
+                                         [AST_LET] = "let",
+                                         [AST_BLOCK] = "block",
+                                         [AST_MODEL] = "model",
+                                         [AST_OPTIMIZER] = "optimizer",
+                                         [AST_TRAIN] = "train"};
   Printer p = {out, 0, places};
   if (file->precision.text) {
     fprintf(out, "precision %s", file->precision.text);
@@ -416,7 +420,7 @@ void ast_print(FILE *out, const AstFile *file, bool places) {
     }
     fputs(keywords[item->kind], out);
     if (item->name.text) fprintf(out, " %s", item->name.text);
-    if (item->kind == AST_BLOCK || item->kind == AST_MODEL) print_signature(&p, item);
+    if (ast_has_signature(item)) print_signature(&p, item);
     end(&p, item->pos);
     p.indent = 2;
     if (item->value) print_expr(&p, NULL, item->value);

@@ -152,11 +152,13 @@ MlirLocation location_of(Elaborator *e, AstPos pos) { return diag_location(e->ct
 
 const AstItem *find_block(const Elaborator *e, const char *name) {
   int place = e->frame->is_prelude ? -1 : name_table_get(&e->blocks, name);
-  return place < 0 ? NULL : e->file->items[place];
+  bool in_optimizer = e->frame->block && e->frame->block->kind == AST_OPTIMIZER;   // which may call another
+  return place >= 0 ? e->file->items[place] : in_optimizer ? optimizer_find(e, name) : NULL;
 }
 
 static void check_declaration(Elaborator *e, const AstItem *b) {
-  const AstItem *first = find_block(e, b->name.text);
+  const AstItem *first = b->kind == AST_OPTIMIZER ? optimizer_find(e, b->name.text) : find_block(e, b->name.text);
+  if (b->kind == AST_OPTIMIZER) optimizer_check_declaration(e, b);
   if (first != b) {
     elaborator_error(e, b->name.pos, "'%s' is declared twice", b->name.text);
     elaborator_note(e, first->name.pos, "the first is here");
@@ -179,7 +181,7 @@ static void check_declarations(Elaborator *e) {
   }
   for (int i = 0; i < e->file->n_items; i++) {
     const AstItem *item = e->file->items[i];
-    if (item->kind == AST_BLOCK || item->kind == AST_MODEL) check_declaration(e, item);
+    if (ast_has_signature(item)) check_declaration(e, item);
     e->n_models += item->kind == AST_MODEL;
     if (item->kind == AST_MODEL && !e->main_model) e->main_model = item;
     if (item->kind != AST_TRAIN) continue;

@@ -287,6 +287,7 @@ static bool exec_block(Elaborator *e, const Call *c, Path *path, Value *result) 
   if (!precision_read(e, &c->block->precision, &inside)) return false;
   frame_push(e, &frame, c->block, c->pos, path);
   frame.precision = inside;
+  frame.is_prelude = c->block->pos.source->is_prelude;   // an optimizer
   bool ok = bind_parameters(e, c) && exec_body(e, &c->block->body, result, &has_result);
   frame_pop(e);
   if (ok && has_result && inside != outside) *result = value_cast(e, *result, outside);
@@ -330,6 +331,7 @@ bool call_block(Elaborator *e, const AstItem *b, AstPos pos, const AstName *labe
   if (!depth_ok(e, pos, b) || !bind_arguments(e, &call, n, args)) return false;
   Path *below = b->kind == AST_BLOCK || label->is_path ? path_of_label(e, label, b->name.text) : NULL;
   if (b->kind == AST_BLOCK) return below && exec_block(e, &call, below, result);
+  if (b->kind == AST_OPTIMIZER) return exec_block(e, &call, e->frame->path, result);   // what it keeps has no prefix
   if (label->is_path && !below) return false;
   const char *path = below ? below->text : label->text ? label->text : e->n_models > 1 ? b->name.text : "";
   const ModelCall *known = find_call(e->function, b, path, n, args);

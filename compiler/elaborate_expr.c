@@ -334,18 +334,28 @@ bool type_dtype(Elaborator *e, const AstType *t, NnDtype *result) {
   return true;
 }
 
+static bool add_dimension(Elaborator *e, const AstType *t, const AstExpr *x, Value size, NnType *type) {
+  if (size.kind != VALUE_INT)
+    return elaborator_error(e, x->pos, "a dimension must be an integer, found %s", value_describe(e, size));
+  if (size.i < 1) return elaborator_error(e, x->pos, "a dimension must be positive, found %lld", (long long)size.i);
+  if (type->rank == NN_MAX_RANK) {
+    return elaborator_error(e, t->pos, "a tensor has at most %d axes, found %d", NN_MAX_RANK,
+                            t->n_dims > NN_MAX_RANK ? t->n_dims : NN_MAX_RANK + 1);
+  }
+  type->dim[type->rank++] = size.i;
+  return true;
+}
+
 bool eval_type(Elaborator *e, const AstType *t, NnType *result) {
   NnDtype dtype;
   if (!type_dtype(e, t, &dtype)) return false;
   *result = nn_scalar(dtype);
-  if (t->n_dims > NN_MAX_RANK)
-    return elaborator_error(e, t->pos, "a tensor has at most %d axes, found %d", NN_MAX_RANK, t->n_dims);
   for (int i = 0; i < t->n_dims; i++) {
-    if (!eval_int(e, t->dims[i], "a dimension", &result->dim[i])) return false;
-    if (result->dim[i] < 1)
-      return elaborator_error(e, t->dims[i]->pos, "a dimension must be positive, found %lld",
-                              (long long)result->dim[i]);
+    Value v;
+    if (!eval(e, t->dims[i], &v)) return false;
+    bool several = v.kind == VALUE_LIST;   // f32[dims(x)]
+    for (int k = 0; k < (several ? v.list.n : 1); k++)
+      if (!add_dimension(e, t, t->dims[i], several ? v.list.items[k] : v, result)) return false;
   }
-  result->rank = t->n_dims;
   return nn_type_is_representable(result) || elaborator_error(e, t->pos, "a tensor has at most 2^40 elements");
 }

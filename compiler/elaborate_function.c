@@ -174,7 +174,7 @@ MlirValue elaborator_random_key(Elaborator *e) {
 
 // What else has the name in a checkpoint or in the file that `step` writes; NULL: nothing.
 static const char *other_of_name(Elaborator *e, Function *f, const char *path) {
-  static const char *const kept[] = {"exp_avg", "exp_avg_sq", "momentum", "grad_accum", "ema"};
+  static const char *const words[] = {"exp_avg", "exp_avg_sq", "momentum", "grad_accum", "ema"};
   for (int i = 0; i < f->n_outputs; i++)
     if (strcmp(f->outputs[i].name, path) == 0) return elaborator_format(e, "the %s of the step", f->outputs[i].role);
   if (strcmp(path, "loss_scale") == 0 || strcmp(path, "loss_scale.good_steps") == 0) return "the loss scale";
@@ -186,11 +186,11 @@ static const char *other_of_name(Elaborator *e, Function *f, const char *path) {
     if (strncmp(path + 7, model, n) == 0 && (!path[7 + n] || path[7 + n] == '.'))
       return elaborator_format(e, "an output of model '%s'", model);
   }
-  const char *dot = strrchr(path, '.');
-  for (size_t i = 0; dot && i < sizeof kept / sizeof *kept; i++) {
+  for (const char *dot = strchr(path, '.'); dot; dot = strchr(dot + 1, '.')) {
     const char *parameter = elaborator_format(e, "%.*s", (int)(dot - path), path);
-    if (strcmp(dot + 1, kept[i]) == 0 && has_slot(f, parameter))
-      return elaborator_format(e, "what the optimizer keeps of '%s'", parameter);
+    bool kept = optimizer_keeps(e, dot + 1);
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) kept |= strcmp(dot + 1, words[i]) == 0;
+    if (kept && has_slot(f, parameter)) return elaborator_format(e, "what the optimizer keeps of '%s'", parameter);
   }
   return NULL;
 }
@@ -350,13 +350,16 @@ static void write_arguments(Elaborator *e, Function *f, MlirOperation func, int 
     for (int i = 0; i < f->n_slots; i++) {
       Slot *s = &f->slots[i];
       if (s->is_state != (bool)state) continue;
-      NnAttr attrs[4] = {NN_STR(ATTR_role, state ? "state" : "param"), NN_STR(ATTR_name, s->path),
+      NnAttr attrs[5] = {NN_STR(ATTR_role, state ? "state" : "param"), NN_STR(ATTR_name, s->path),
                          NN_STR(ATTR_init, s->init)};
       bool carried = s->declared && e->continued;
-      if (!state) attrs[3] = NN_I64(ATTR_group, settings_group_of(e, s->path));
-      else if (carried) attrs[3] = NN_BOOL(ATTR_carried, true);
+      const char *update = state || f->mode != MODE_TRAIN ? NULL : optimizer_update_of(e, s->path, s->type);
+      int n_attrs = 3;
+      if (!state) attrs[n_attrs++] = NN_I64(ATTR_group, settings_group_of(e, s->path));
+      else if (carried) attrs[n_attrs++] = NN_BOOL(ATTR_carried, true);
+      if (update) attrs[n_attrs++] = NN_STR(ATTR_update, update);
       MlirValue arg = add_argument(func, s->type, loc);
-      dictionaries[n] = nn_attr_dictionary(ctx, state && !carried ? 3 : 4, attrs);
+      dictionaries[n] = nn_attr_dictionary(ctx, n_attrs, attrs);
       for (int k = 0; k < f->n_outputs; k++)
         if (mlirValueEqual(f->outputs[k].value, s->value)) f->outputs[k].value = arg;
       mlirValueReplaceAllUsesOfWith(s->value, arg);

@@ -135,8 +135,10 @@ typedef struct Group {
   const char **patterns;
   int n_patterns;
   AstPos pos;
-  double lr, beta1, beta2, eps, weight_decay, momentum;
-  bool nesterov, frozen;
+  const AstItem *optimizer;
+  const Value *value;        // of each of its arguments, from the third on
+  double lr, beta1, beta2;   // of them, where it has them
+  bool frozen;
   bool matched;
 } Group;
 
@@ -171,8 +173,10 @@ struct Elaborator {
   const AstStmt **settings;   // the other lines of the train section, as executed
   int n_groups;
   Group *groups;
-  double ema;       // of the parameters; 0: none
-  bool continued;   // the data is a text that goes on from batch to batch, and declared states with it
+  int n_updates, cap_updates;
+  struct Update *updates;   // elaborate_optimizer.c
+  double ema;               // of the parameters; 0: none
+  bool continued;           // the data is a text that goes on from batch to batch, and declared states with it
   int n_labels;
   AstPos labels_pos;   // names of the classes; 0: none
   int n_callers;
@@ -322,6 +326,43 @@ typedef struct Transforms {
 bool transforms_normalise(Elaborator *e, const AstStmt *s, DataInput *input);
 // What moves images, once the types are known; also says what is wrong with the others.
 bool transforms_read(Elaborator *e, const AstStmt *s, int n, const DataInput *inputs, Transforms *out);
+
+// elaborate_options.c
+typedef enum OptionKind { OPTION_REAL, OPTION_COUNT, OPTION_FLAG, OPTION_OTHER } OptionKind;
+typedef struct Option {
+  const char *name;
+  OptionKind kind;
+  Value otherwise;    // VALUE_NONE: must be given; an OPTION_OTHER must be of its kind
+  double low, high;   // inclusive
+} Option;
+#define OPTION_BIG 1e18
+#define OPTION_INT(x) \
+  { .kind = VALUE_INT, .i = (x) }
+#define OPTION_FLOAT(x) \
+  { .kind = VALUE_FLOAT, .f = (x) }
+const char *option_kind_name(OptionKind kind);   // "a number"
+bool option_value(Elaborator *e, const char *of, const Option *o, const CallArg *a, Value *value);
+// Binds arguments to n options; value[] holds the defaults on entry.
+bool options_bind(Elaborator *e, AstPos pos, const char *of, int n_args, const CallArg *args, int n,
+                  const Option *options, Value *value);
+double option_number(Value v);
+// An argument whose value is written out; nothing is executed here, not even a sign.
+bool option_literal(Elaborator *e, const AstExpr *x, CallArg *arg);
+// The names of arguments, and the values that are written out; what a name stands for is not known here.
+void options_check(Elaborator *e, AstPos pos, const char *of, int n_args, const AstArg *args, int n,
+                   const Option *options);
+
+// elaborate_optimizer.c
+const AstItem *optimizer_find(const Elaborator *e, const char *name);   // NULL: none
+void optimizer_check_declaration(Elaborator *e, const AstItem *o);      // its arguments
+bool settings_optimizer(Elaborator *e, const AstStmt *s);               // and the groups; s NULL: there is no line
+void optimizer_write_groups(Elaborator *e);
+void optimizer_check_line(Elaborator *e, const AstStmt *s, const AstExpr *x);   // x: the optimizer and its arguments
+void optimizer_check_group(Elaborator *e, const AstStmt *s);
+bool optimizer_build_updates(Elaborator *e);   // of the parameters of the function that is being built
+// The function that updates a parameter; NULL: it is frozen.
+const char *optimizer_update_of(Elaborator *e, const char *path, NnType type);
+bool optimizer_keeps(Elaborator *e, const char *state);   // some update has a state of this name
 
 // elaborate_settings.c
 bool settings_known(Elaborator *e, const AstStmt *s);   // reports an unknown keyword

@@ -105,7 +105,8 @@ static bool is_setting(const AstStmt *s, const char *keyword) {
 // A line of the train section. What data and eval read is known from the start, and their readers are no functions; nor
 // are optimizers and schedules.
 static void check_setting(Elaborator *e, const AstStmt *s) {
-  bool call = is_setting(s, "optimizer") || is_setting(s, "schedule") || is_setting(s, "loss_scale");
+  bool call = is_setting(s, "optimizer") || is_setting(s, "group") || is_setting(s, "schedule") ||
+              is_setting(s, "loss_scale");
   if (!settings_known(e, s) || is_setting(s, "data") || is_setting(s, "eval")) return;
   settings_check_line(e, s);
   for (int i = 0; i < s->setting.n_args; i++) {
@@ -196,5 +197,5 @@ static void check_train(Elaborator *e) {
 void check_names(Elaborator *e) {
   if (e->train && !e->gave_up) check_train(e);
   for (int i = 0; i < e->file->n_items && !e->gave_up; i++)
-    if (e->file->items[i]->kind == AST_BLOCK || e->file->items[i]->kind == AST_MODEL) check_item(e, e->file->items[i]);
+    if (ast_has_signature(e->file->items[i])) check_item(e, e->file->items[i]);
 }

@@ -133,7 +133,7 @@ static bool build_step(Elaborator *e, const char *name, Mode mode, int n, const 
     set_variable(e, inputs[i].name, inputs[i].pos, value)->broken = !known;
   }
   bool ok = exec_body(e, &e->train->body, &ignored, &has_value);
-  if (mode == MODE_TRAIN) ok = settings_read(e) && ok;
+  if (mode == MODE_TRAIN) ok = settings_read(e) && ok && optimizer_build_updates(e);
   ok = ok && add_results(e) && (mode != MODE_TRAIN || function_check_names(e)) && !e->gave_up;
   frame_pop(e);
   if (ok) function_finish(e, f);

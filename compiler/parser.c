@@ -172,9 +172,11 @@ static bool parse_constant(Parser *p, AstItem *item) {
          (item->value = parse_expr(p)) && end_of_line(p);
 }
 
-static bool at_precision(const Parser *p) {
-  return parser_at(p, TOKEN_NAME) && strcmp(p->token.text, "precision") == 0;
+static bool at_word(const Parser *p, const char *word) {
+  return parser_at(p, TOKEN_NAME) && strcmp(p->token.text, word) == 0;
 }
+
+static bool at_precision(const Parser *p) { return at_word(p, "precision"); }
 
 // precision := "precision" NAME       a name like any other elsewhere
 static bool parse_precision(Parser *p, AstName *precision) {
@@ -199,9 +201,10 @@ static bool parse_file_precision(Parser *p, int import_depth) {
 
 // head := NAME signature [ precision ]
 static bool parse_head(Parser *p, AstItem *item) {
-  if (!parser_name(p, &item->name, item->kind == AST_BLOCK ? "the name of the block" : "the name of the model") ||
-      !parse_signature(p, item))
-    return false;
+  static const char *const names[] = {[AST_BLOCK] = "the name of the block",
+                                      [AST_MODEL] = "the name of the model",
+                                      [AST_OPTIMIZER] = "the name of the optimizer"};
+  if (!parser_name(p, &item->name, names[item->kind]) || !parse_signature(p, item)) return false;
   return !at_precision(p) || parse_precision(p, &item->precision);
 }
 
@@ -214,7 +217,8 @@ static bool parse_requirement(Parser *p, AstItem *item) {
   return parse_assert(p, s) && end_of_line(p);
 }
 
-// block := "block" head body     model := "model" head body     train := "train" body
+// block := "block" head body     model := "model" head body     optimizer := "optimizer" head body
+// train := "train" body
 static bool parse_definition(Parser *p, AstItem *item) {
   bool ok = item->kind == AST_TRAIN || parse_head(p, item);
   // The body of a broken head is still read for its own mistakes.
@@ -262,6 +266,7 @@ static bool parse_import(Parser *p, AstPos keyword, int import_depth) {
 
 static AstItemKind item_kind(TokenKind keyword) {
   switch (keyword) {
+  case TOKEN_NAME: return AST_OPTIMIZER;
   case TOKEN_DIM: return AST_DIM;
   case TOKEN_LET: return AST_LET;
   case TOKEN_BLOCK: return AST_BLOCK;
@@ -273,16 +278,17 @@ static AstItemKind item_kind(TokenKind keyword) {
 
 static bool parse_item(Parser *p, int import_depth) {
   if (at_precision(p) && !p->panic) return parse_file_precision(p, import_depth);
-  if (!starts_item(p)) {
+  if (!starts_item(p) && !at_word(p, "optimizer")) {
     AstPos pos = p->token.pos;
     bool word = parser_at(p, TOKEN_NAME) && !p->panic;
     const char *text = p->token.text;
     p->previous = (AstPos){0};
-    parser_expected(p, "dim, let, assert, block, model, train, import or precision");
+    parser_expected(p, "dim, let, assert, block, model, optimizer, train, import or precision");
     if (!word) return false;
     NameSearch search = name_search(text);
-    static const char *const words[] = {"dim", "let", "assert", "block", "model", "train", "import", "precision"};
-    for (int i = 0; i < 8; i++) name_consider(&search, words[i]);
+    static const char *const words[] = {"dim",   "let",    "assert",    "block",    "model",
+                                        "train", "import", "optimizer", "precision"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) name_consider(&search, words[i]);
     parser_advance(p);
     if (elsewhere_word(text)) diag_hint(p->diagnostics, "%s", elsewhere_word(text));
     else if (search.best) diag_hint(p->diagnostics, "did you mean '%s'?", search.best);

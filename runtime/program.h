@@ -32,7 +32,9 @@ typedef enum NncRole {
   NNC_OPT,     // optimizer state; persistent
   NNC_ACCUM,   // gradient accumulator; persistent
   NNC_RNG,     // i32[S, 4]: row s = seed low, seed high, step, s; written before each call
-  NNC_HYPER,   // f64[3 G]: per parameter group the learning rate, 1 - beta1^t, 1 - beta2^t; written before each call
+  // f64[3 G]: per parameter group the learning rate, 1 - beta1^t, 1 - beta2^t; behind them, as far as it goes, the
+  // share of a micro-batch, whether the rank is the last, the number of the step from 1. Written before each call
+  NNC_HYPER,
   NNC_LOSS,
   NNC_METRIC,
   NNC_OUTPUT,   // results
@@ -297,7 +299,7 @@ typedef struct NncProgram {
   const NncData *data;
   int n_groups;
   const NncGroup *groups;
-  const char *optimizer;   // "sgd", "momentum", "adam", "adamw"
+  const char *optimizer;   // its name
   const char *schedule;    // "constant", "cosine", "linear", "step"
   double schedule_min;
   int64_t schedule_warmup, schedule_every;

@@ -37,4 +37,5 @@ void schedule_fill(double *hyper, int64_t n, int64_t step, int64_t total) {
   double micro_batches = (double)(nnc_program.accumulate > 1 ? nnc_program.accumulate : 1) * ranks.size;
   if (n > 3 * nnc_program.n_groups) hyper[3 * nnc_program.n_groups] = 1 / micro_batches;
   if (n > 3 * nnc_program.n_groups + 1) hyper[3 * nnc_program.n_groups + 1] = ranks.rank == ranks.size - 1;
+  if (n > 3 * nnc_program.n_groups + 2) hyper[3 * nnc_program.n_groups + 2] = (double)(step + 1);
 }

@@ -241,7 +241,7 @@ static char *argument_text(MlirOperation func, int arg, const char *attribute) {
 }
 
 // The trained parameters among the arguments, in order. -1 after reporting.
-static int find_params(MlirOperation func, const Optimizer *o, TrainedParam **out) {
+static int find_params(MlirOperation func, Optimizer *o, TrainedParam **out) {
   int n_args = nn_function_n_args(func), n = 0;
   TrainedParam *params = calloc((size_t)n_args + 1, sizeof *params);
   if (!params) abort();
@@ -255,8 +255,14 @@ static int find_params(MlirOperation func, const Optimizer *o, TrainedParam **ou
       return -1;
     }
     if (o->group[group].frozen || !is_float(mlirBlockGetArgument(nn_function_body(func), i))) continue;
+    char text[128];
+    const char *update = nn_arg_str(func, i, ATTR_update, text, sizeof text, "update");
+    NnType type = nn_value_type(mlirBlockGetArgument(nn_function_body(func), i));
+    int number = update_find(o, nn_module_of(func), update, group, type);
+    if (number < 0) return -1;
     params[n++] = (TrainedParam){.arg = i,
                                  .group = group,
+                                 .update = number,
                                  .name = argument_text(func, i, ATTR_name),
                                  .init = argument_text(func, i, ATTR_init)};
   }
@@ -273,7 +279,7 @@ static MlirOperation clone_for_accumulation(MlirOperation train) {
   return func;
 }
 
-static bool build_step(MlirModule module, MlirOperation train, const Optimizer *o, TrainedParam *params, int n) {
+static bool build_step(MlirModule module, MlirOperation train, Optimizer *o, TrainedParam *params, int n) {
   if (!mlirOperationIsNull(nn_module_function(module, "accumulate"))) {
     nn_error(train, "autodiff has already run: there is an @accumulate");
     return false;
@@ -323,6 +329,7 @@ bool nn_pass_autodiff(MlirModule module, const NnPassRun *run) {
   int n = find_params(train, &optimizer, &params);
   if (n >= 0) scan_split(module);
   bool ok = n >= 0 && build_step(module, train, &optimizer, params, n);
+  if (ok) update_erase(&optimizer);
   for (TrainedParam *p = params; p->name; p++) free(p->name), free(p->init);
   free(params);
   optimizer_free(&optimizer);

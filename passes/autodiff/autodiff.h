@@ -73,14 +73,23 @@ void signature_free(Signature *s);     // without writing: after an error
 
 // --- optimizer.c ---
 
-typedef enum OptimizerKind { OPTIMIZER_SGD, OPTIMIZER_MOMENTUM, OPTIMIZER_ADAM, OPTIMIZER_ADAMW } OptimizerKind;
-
 typedef struct OptimizerGroup {
-  double weight_decay, beta1, beta2, eps, momentum;
-  bool nesterov, frozen;
+  double beta1, beta2;
+  bool frozen;
 } OptimizerGroup;
+// A function that says how parameters of one type in one group are updated, update.c.
+typedef struct Update {
+  MlirOperation func;
+  int64_t group;
+  bool reads_step;      // the number of the step, not only by the corrections
+  PtrMap corrections;   // ops 1 - beta^step: 1 for beta1 of the group, 2 for beta2
+  PtrMap scalars;       // values of the function that have been computed before all updates, as numbers in scalar
+  MlirValue *scalar;    // Owned
+  int n_scalars;
+} Update;
 typedef struct Optimizer {
-  OptimizerKind kind;
+  int n_updates;
+  Update *update;   // Owned
   int n_groups;
   OptimizerGroup *group;   // Owned
   double clip_norm;        // 0: none
@@ -93,7 +102,10 @@ typedef struct Optimizer {
   bool keeps_parts;   // and of the parameters
   double ema;         // of the parameters: average = ema average + (1 - ema) updated parameter; 0: none
 } Optimizer;
-// Reads nn.optimizer, nn.groups, nn.clip_norm, nn.accumulate, nn.loss_scale, nn.ema. False after reporting. Owned:
+// Behind the 3 numbers of each group: share of a micro-batch, whether the rank is the last, number of the step from 1.
+// `hyper` ends with the last of them that is read.
+enum { HYPER_SHARE, HYPER_LAST, HYPER_STEP };
+// Reads nn.groups, nn.clip_norm, nn.accumulate, nn.loss_scale, nn.ema. False after reporting. Owned:
 // optimizer_free.
 bool optimizer_read(MlirModule module, Optimizer *out);
 void optimizer_free(Optimizer *o);
@@ -101,6 +113,7 @@ void optimizer_free(Optimizer *o);
 typedef struct TrainedParam {
   int arg;   // number of the argument
   int64_t group;
+  int update;           // of the optimizer's
   char *name;           // Owned
   char *init;           // Owned; how it begins, for its average; NULL: not told
   MlirValue value;      // the argument
@@ -115,10 +128,33 @@ MlirValue optimizer_share(const Optimizer *o, NnBuilder *b, MlirValue hyper);   
 // Adds the update of every parameter with a gradient, in the order of the arguments, and what it needs: optimizer
 // state, accumulators, clipping, taps, and hyper where that is null. `start` is an op before which the step's scalars
 // are computed; scale is of loss_scale_add.
-void optimizer_build(const Optimizer *o, Signature *s, TrainedParam *params, int n, MlirOperation start,
-                     MlirValue scale, MlirValue hyper);
+void optimizer_build(Optimizer *o, Signature *s, TrainedParam *params, int n, MlirOperation start, MlirValue scale,
+                     MlirValue hyper);
 // In @accumulate: adds the gradients to the accumulators.
 void optimizer_build_accumulation(const Optimizer *o, Signature *s, TrainedParam *params, int n);
+
+// The step that is being built.
+typedef struct Step {
+  Optimizer *o;
+  Signature *s;
+  MlirValue hyper;
+  MlirValue finite;   // i1: no gradient overflowed; null where that is not asked
+  MlirOperation start;
+} Step;
+MlirValue step_hyper(NnBuilder *b, MlirValue hyper, int64_t i);   // one of its numbers, f64
+// A new state <param>.<name>; *arg is its number.
+MlirValue step_add_state(Step *step, NnBuilder *b, const TrainedParam *p, NnType type, const char *name,
+                         const char *init, int *arg);
+void step_update_state(Step *step, NnBuilder *b, const TrainedParam *p, const char *suffix, int arg, MlirValue value);
+void step_add_parameter(Step *step, NnBuilder *b, const TrainedParam *p, MlirValue updated);
+
+// update.c
+// The number of the function that updates a parameter of this type, of so many in o; -1 after reporting.
+int update_find(Optimizer *o, MlirModule module, const char *name, int64_t group, NnType type);
+void update_free(Update *u);
+void update_erase(Optimizer *o);   // the functions themselves
+// What p becomes of its gradient g, with the states that it needs.
+void update_build(Step *step, NnBuilder *b, const TrainedParam *p, MlirValue g);
 
 // loss_scale.c. A changing scale is an argument of the step; null where there is none.
 MlirValue loss_scale_add(const Optimizer *o, Signature *s);

@@ -1,6 +1,6 @@
-// From gradients to updates: accumulation, clipping by the global norm, and the formulas of SGD, momentum, Adam (Kingma
-// & Ba, 2015) and AdamW (Loshchilov & Hutter, 2019), as PyTorch computes them. Learning rate and bias corrections come
-// in the argument `hyper`, so that one compiled step serves every step.
+// From gradients to updates: accumulation, clipping by the global norm, exchange between ranks, averages. How a
+// parameter is updated is said by functions of the program (update.c). Learning rate, bias corrections and the number
+// of the step come in the argument `hyper`, so that one compiled step serves every step.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,19 +11,6 @@
 #include "passes/ptr_map.h"
 #include "passes/rewrite.h"
 #include "support/bytes.h"
-
-static bool optimizer_parse(const char *name, OptimizerKind *out) {
-  static const char *const names[] = {[OPTIMIZER_SGD] = "sgd",
-                                      [OPTIMIZER_MOMENTUM] = "momentum",
-                                      [OPTIMIZER_ADAM] = "adam",
-                                      [OPTIMIZER_ADAMW] = "adamw"};
-  for (int i = 0; i < 4; i++)
-    if (strcmp(name, names[i]) == 0) {
-      *out = (OptimizerKind)i;
-      return true;
-    }
-  return false;
-}
 
 static void read_shards(MlirOperation root, Optimizer *o) {
   char text[16];
@@ -37,18 +24,13 @@ static void read_shards(MlirOperation root, Optimizer *o) {
 
 static OptimizerGroup read_group(MlirAttribute dictionary) {
   NnOpCall c = {.attrs = dictionary};
-  return (OptimizerGroup){.weight_decay = nn_call_f64(&c, "weight_decay", 0),
-                          .beta1 = nn_call_f64(&c, "beta1", 0.9),
+  return (OptimizerGroup){.beta1 = nn_call_f64(&c, "beta1", 0.9),
                           .beta2 = nn_call_f64(&c, "beta2", 0.999),
-                          .eps = nn_call_f64(&c, "eps", 1e-8),
-                          .momentum = nn_call_f64(&c, "momentum", 0),
-                          .nesterov = nn_call_bool(&c, "nesterov", false),
                           .frozen = nn_call_bool(&c, "frozen", false)};
 }
 
 bool optimizer_read(MlirModule module, Optimizer *out) {
   MlirOperation root = mlirModuleGetOperation(module);
-  char name[32];
   *out = (Optimizer){.clip_norm = nn_attr_f64(root, ATTR_clip_norm, 0),
                      .accumulate = nn_attr_i64(root, ATTR_accumulate, 1),
                      .ema = nn_attr_f64(root, ATTR_ema, 0)};
@@ -58,11 +40,6 @@ bool optimizer_read(MlirModule module, Optimizer *out) {
   bool scaled = !mlirAttributeIsNull(scale) && mlirAttributeIsADictionary(scale);
   out->loss_scale = scaled ? nn_call_f64(&scaling, "init", 1) : 1;
   out->scale_every = scaled ? nn_call_i64(&scaling, "every", 0) : 0;
-  nn_attr_str(root, ATTR_optimizer, name, sizeof name, "");
-  if (!optimizer_parse(name, &out->kind)) {
-    nn_error(root, "%s must be sgd, momentum, adam or adamw, found '%s'", ATTR_optimizer, name);
-    return false;
-  }
   if (out->accumulate < 1) {
     nn_error(root, "%s must be at least 1, found %lld", ATTR_accumulate, (long long)out->accumulate);
     return false;
@@ -78,7 +55,11 @@ bool optimizer_read(MlirModule module, Optimizer *out) {
   return true;
 }
 
-void optimizer_free(Optimizer *o) { free(o->group); }
+void optimizer_free(Optimizer *o) {
+  for (int i = 0; i < o->n_updates; i++) update_free(&o->update[i]);
+  free(o->update);
+  free(o->group);
+}
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Arithmetic
@@ -93,49 +74,9 @@ static MlirValue spread(NnBuilder *b, MlirValue scalar, MlirValue x) {
   return nn_broadcast(b, nn_cast(b, scalar, to.dtype), to, NULL);
 }
 
-// The step's scalars of one group, f64. What an optimizer does not use stays null.
-typedef struct Scalars {
-  bool built;
-  MlirValue rate;         // sgd, momentum: lr; adam: lr/(1-beta1^t)
-  MlirValue correction;   // adam: 1/sqrt(1-beta2^t)
-  MlirValue decay;        // adamw: 1 - lr weight_decay
-} Scalars;
-
-static MlirValue hyper_at(NnBuilder *b, MlirValue hyper, int64_t i) {
+MlirValue step_hyper(NnBuilder *b, MlirValue hyper, int64_t i) {
   int64_t one = 1;
   return nn_reshape(b, nn_slice(b, hyper, &i, &one, NULL), 0, NULL);
-}
-
-static Scalars build_scalars(const Optimizer *o, MlirValue hyper, int64_t group, MlirOperation start) {
-  NnBuilder b = nn_builder_before(start);
-  b.phase = "update";
-  MlirValue lr = hyper_at(&b, hyper, 3 * group);
-  Scalars s = {.built = true, .rate = lr};
-  if (o->kind != OPTIMIZER_ADAM && o->kind != OPTIMIZER_ADAMW) return s;
-  s.rate = nn_binary(&b, NN_OP_div, lr, hyper_at(&b, hyper, 3 * group + 1));
-  s.correction = nn_unary(&b, NN_OP_rsqrt, hyper_at(&b, hyper, 3 * group + 2));
-  double decay = o->group[group].weight_decay;
-  if (o->kind == OPTIMIZER_ADAMW && decay != 0)
-    s.decay = nn_binary(&b, NN_OP_sub, nn_constant_like(&b, lr, 1), scaled(&b, lr, decay));
-  return s;
-}
-
-// ---------------------------------------------------------------------------------------------------------------------
-// The step being built
-
-typedef struct Step {
-  const Optimizer *o;
-  Signature *s;
-  Scalars *scalars;   // one per group
-  MlirValue hyper;
-  MlirValue finite;   // i1: no gradient overflowed; null where that is not asked
-  MlirOperation start;
-} Step;
-
-static const Scalars *scalars_of(Step *step, int64_t group) {
-  Scalars *s = &step->scalars[group];
-  if (!s->built) *s = build_scalars(step->o, step->hyper, group, step->start);
-  return s;
 }
 
 static MlirValue exchange(const Optimizer *o, NnBuilder *b, NnOp op, int n, const MlirValue *operands, bool adds,
@@ -157,12 +98,11 @@ static NnType part_type(const Optimizer *o, NnType whole) {
   return nn_type(whole.dtype, 1, &n);
 }
 
-// A new persistent argument of the parameter's type, or of a part of it, named <param>.<suffix>. *arg is its number.
-static MlirValue add_companion(Signature *s, const TrainedParam *p, NnType type, const char *role, const char *suffix,
-                               const char *init, MlirLocation loc, int *arg) {
+// A new persistent argument, of a part of `whole` where the types differ, named <param>.<suffix>. *arg is its number.
+static MlirValue add_companion(Signature *s, const TrainedParam *p, NnType type, NnType whole, const char *role,
+                               const char *suffix, const char *init, MlirLocation loc, int *arg) {
   char *name;
   if (asprintf(&name, "%s.%s", p->name, suffix) < 0) abort();
-  NnType whole = nn_value_type(mlirBlockGetArgument(nn_function_body(s->func), p->arg));
   MlirValue v = signature_add_part(s, type, whole, loc, role, name, init, p->group);
   *arg = s->n_args - 1;
   free(name);
@@ -177,23 +117,19 @@ static void update_companion(Signature *s, const TrainedParam *p, const char *su
 }
 
 // The same of what an overflow leaves as it was.
-static void update_state(Step *step, NnBuilder *b, const TrainedParam *p, const char *suffix, int arg,
-                         MlirValue value) {
+void step_update_state(Step *step, NnBuilder *b, const TrainedParam *p, const char *suffix, int arg, MlirValue value) {
   MlirValue old = mlirBlockGetArgument(nn_function_body(step->s->func), arg);
   update_companion(step->s, p, suffix, arg, loss_scale_choose(b, step->finite, value, old));
 }
 
-// v = momentum v + g; the direction is v, with nesterov g + momentum v.
-static MlirValue momentum_direction(Step *step, NnBuilder *b, const TrainedParam *p, MlirValue g, int *arg,
-                                    MlirValue *velocity) {
-  const OptimizerGroup *group = &step->o->group[p->group];
-  MlirValue v = add_companion(step->s, p, nn_value_type(p->value), "opt", "momentum", "zeros", b->loc, arg);
-  *velocity = add(b, scaled(b, v, group->momentum), g);
-  return group->nesterov ? add(b, g, scaled(b, *velocity, group->momentum)) : *velocity;
+MlirValue step_add_state(Step *step, NnBuilder *b, const TrainedParam *p, NnType type, const char *name,
+                         const char *init, int *arg) {
+  NnType whole = nn_value_type(mlirBlockGetArgument(nn_function_body(step->s->func), p->arg));
+  return add_companion(step->s, p, type, step->o->parts ? whole : type, "opt", name, init, b->loc, arg);
 }
 
 // The updated parameter, and its moving average where one is kept: a state that begins as the parameter does.
-static void add_parameter(Step *step, NnBuilder *b, const TrainedParam *p, MlirValue updated) {
+void step_add_parameter(Step *step, NnBuilder *b, const TrainedParam *p, MlirValue updated) {
   const Optimizer *o = step->o;
   NnType whole = nn_value_type(mlirBlockGetArgument(nn_function_body(step->s->func), p->arg));
   updated = loss_scale_choose(b, step->finite, updated, p->value);
@@ -203,41 +139,9 @@ static void add_parameter(Step *step, NnBuilder *b, const TrainedParam *p, MlirV
   if (decay <= 0) return;
   int arg;
   if (!o->keeps_parts) updated = gathered;
-  MlirValue average = add_companion(step->s, p, nn_value_type(updated), "state", "ema", p->init ? p->init : "zeros",
-                                    b->loc, &arg);
-  update_state(step, b, p, "ema", arg, add(b, scaled(b, average, decay), scaled(b, updated, 1 - decay)));
-}
-
-static void update_sgd(Step *step, NnBuilder *b, const TrainedParam *p, MlirValue g) {
-  double decay = step->o->group[p->group].weight_decay;
-  if (decay != 0) g = add(b, g, scaled(b, p->value, decay));
-  int arg = -1;
-  MlirValue velocity = nn_null_value();
-  // a group may have a momentum where the others have none
-  bool heavy = step->o->kind == OPTIMIZER_MOMENTUM || step->o->group[p->group].momentum != 0;
-  if (heavy) g = momentum_direction(step, b, p, g, &arg, &velocity);
-  MlirValue rate = spread(b, scalars_of(step, p->group)->rate, g);
-  add_parameter(step, b, p, nn_binary(b, NN_OP_sub, p->value, mul(b, rate, g)));
-  if (arg >= 0) update_state(step, b, p, "momentum", arg, velocity);
-}
-
-static void update_adam(Step *step, NnBuilder *b, const TrainedParam *p, MlirValue g) {
-  const OptimizerGroup *group = &step->o->group[p->group];
-  const Scalars *scalars = scalars_of(step, p->group);
-  int m_arg, v_arg;
-  MlirValue m = add_companion(step->s, p, nn_value_type(p->value), "opt", "exp_avg", "zeros", b->loc, &m_arg);
-  MlirValue v = add_companion(step->s, p, nn_value_type(p->value), "opt", "exp_avg_sq", "zeros", b->loc, &v_arg);
-  if (step->o->kind == OPTIMIZER_ADAM && group->weight_decay != 0)
-    g = add(b, g, scaled(b, p->value, group->weight_decay));
-  m = add(b, scaled(b, m, group->beta1), scaled(b, g, 1 - group->beta1));
-  v = add(b, scaled(b, v, group->beta2), scaled(b, mul(b, g, g), 1 - group->beta2));
-  MlirValue root = mul(b, nn_unary(b, NN_OP_sqrt, v), spread(b, scalars->correction, v));
-  MlirValue ratio = nn_binary(b, NN_OP_div, m, add(b, root, nn_constant_like(b, root, group->eps)));
-  MlirValue value = nn_value_is_null(scalars->decay) ? p->value : mul(b, p->value, spread(b, scalars->decay, p->value));
-  value = nn_binary(b, NN_OP_sub, value, mul(b, spread(b, scalars->rate, ratio), ratio));
-  add_parameter(step, b, p, value);
-  update_state(step, b, p, "exp_avg", m_arg, m);
-  update_state(step, b, p, "exp_avg_sq", v_arg, v);
+  MlirValue average = add_companion(step->s, p, nn_value_type(updated), whole, "state", "ema",
+                                    p->init ? p->init : "zeros", b->loc, &arg);
+  step_update_state(step, b, p, "ema", arg, add(b, scaled(b, average, decay), scaled(b, updated, 1 - decay)));
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -370,40 +274,38 @@ static MlirValue judge_gradients(Step *step, NnBuilder *b, const MlirValue *grad
 bool optimizer_has_share(const Optimizer *o) { return o->accumulate > 1 || o->ranks; }
 
 MlirValue optimizer_add_hyper(const Optimizer *o, Signature *s) {
-  bool tells_last = o->ranks && o->scale_every > 0;
-  NnType hyper = {.dtype = NN_F64, .rank = 1, .dim = {3 * o->n_groups + optimizer_has_share(o) + tells_last}};
+  bool tells_last = o->ranks && o->scale_every > 0, tells_step = false;
+  for (int i = 0; i < o->n_updates; i++) tells_step |= o->update[i].reads_step;
+  int more = tells_step ? HYPER_STEP + 1 : tells_last ? HYPER_LAST + 1 : optimizer_has_share(o);
+  NnType hyper = {.dtype = NN_F64, .rank = 1, .dim = {3 * o->n_groups + more}};
   return signature_add_arg(s, hyper, mlirOperationGetLocation(s->func), "hyper", "hyper", NULL, -1);
 }
 
 MlirValue optimizer_share(const Optimizer *o, NnBuilder *b, MlirValue hyper) {
-  return optimizer_has_share(o) ? hyper_at(b, hyper, 3 * o->n_groups) : nn_null_value();
+  return optimizer_has_share(o) ? step_hyper(b, hyper, 3 * o->n_groups + HYPER_SHARE) : nn_null_value();
 }
 
 // Of one rank's micro-batches the last alone waits for what the gradients of all turn out to be.
 static MlirValue keeps_states(const Optimizer *o, NnBuilder *b, MlirValue hyper, MlirValue finite) {
   if (!o->ranks || nn_value_is_null(finite)) return finite;
-  MlirValue last = hyper_at(b, hyper, 3 * o->n_groups + 1);
+  MlirValue last = step_hyper(b, hyper, 3 * o->n_groups + HYPER_LAST);
   return nn_binary(b, NN_OP_or, finite, nn_compare(b, "lt", last, nn_constant_like(b, last, 1)));
 }
 
 // The sum of the micro-batches before, or this rank's part of it.
 static MlirValue add_accumulator(const Optimizer *o, Signature *s, const TrainedParam *p, MlirLocation loc, int *arg) {
   NnType type = nn_value_type(p->value);
-  return add_companion(s, p, o->scatters ? part_type(o, type) : type, "accum", "grad_accum", "zeros", loc, arg);
+  return add_companion(s, p, o->scatters ? part_type(o, type) : type, type, "accum", "grad_accum", "zeros", loc, arg);
 }
 
-void optimizer_build(const Optimizer *o, Signature *s, TrainedParam *params, int n, MlirOperation start,
-                     MlirValue scale, MlirValue hyper) {
+void optimizer_build(Optimizer *o, Signature *s, TrainedParam *params, int n, MlirOperation start, MlirValue scale,
+                     MlirValue hyper) {
   Positions positions = positions_of(s->func);
-  Step step = {.o = o,
-               .s = s,
-               .start = start,
-               .scalars = calloc((size_t)o->n_groups, sizeof *step.scalars),
-               .finite = nn_null_value()};
+  Step step = {.o = o, .s = s, .start = start, .finite = nn_null_value()};
   MlirValue *gradient = calloc((size_t)n + 1, sizeof *gradient), *whole = calloc((size_t)n + 1, sizeof *whole);
   MlirValue *accumulator = calloc((size_t)n + 1, sizeof *accumulator);
   int *accumulator_arg = calloc((size_t)n + 1, sizeof *accumulator_arg);
-  if (!step.scalars || !gradient || !whole || !accumulator || !accumulator_arg) abort();
+  if (!gradient || !whole || !accumulator || !accumulator_arg) abort();
   bool judges = o->clip_norm > 0 || !nn_value_is_null(scale), waits = judges || optimizer_has_share(o), judged = false;
   int n_states = s->n_results;
   step.hyper = nn_value_is_null(hyper) ? optimizer_add_hyper(o, s) : hyper;
@@ -429,8 +331,7 @@ void optimizer_build(const Optimizer *o, Signature *s, TrainedParam *params, int
     b.phase = "update";
     TrainedParam updated = params[i];   // or this rank's part of it
     if (o->parts) updated.value = part_of(o, &b, updated.value);
-    if (o->kind == OPTIMIZER_SGD || o->kind == OPTIMIZER_MOMENTUM) update_sgd(&step, &b, &updated, gradient[i]);
-    else update_adam(&step, &b, &updated, gradient[i]);
+    update_build(&step, &b, &updated, gradient[i]);
     if (o->accumulate > 1)
       update_companion(s, &params[i], "grad_accum", accumulator_arg[i], nn_constant_like(&b, accumulator[i], 0));
   }
@@ -439,7 +340,6 @@ void optimizer_build(const Optimizer *o, Signature *s, TrainedParam *params, int
     b.phase = "update";
     loss_scale_update(o, &b, s, n_states, scale, step.finite, keeps_states(o, &b, step.hyper, step.finite));
   }
-  free(step.scalars);
   free(gradient);
   free(whole);
   free(accumulator);

@@ -7,7 +7,6 @@
 // RUN: %nnc_opt %t/momentum.mlir --passes=autodiff,simplify | FileCheck %t/momentum.mlir
 // RUN: %nnc_opt %t/momentum-of-a-group.mlir --passes=autodiff,simplify | FileCheck %t/momentum-of-a-group.mlir
 // RUN: %nnc_opt %t/adam.mlir --passes=autodiff,simplify | FileCheck %t/adam.mlir
-// RUN: %nnc_opt %t/adamw.mlir --passes=autodiff,simplify | FileCheck %t/adamw.mlir
 // RUN: %nnc_opt %t/accumulate.mlir --passes=autodiff,simplify | FileCheck %t/accumulate.mlir
 // RUN: %nnc_opt %t/clip.mlir --passes=autodiff,simplify | FileCheck %t/clip.mlir
 // RUN: %nnc_opt %t/frozen.mlir --passes=autodiff,simplify | FileCheck %t/frozen.mlir
@@ -36,6 +35,13 @@
 // CHECK: %[[NEW:.*]] = "nn.sub"(%arg1, %[[STEP]]) {nn.phase = "update"}
 // CHECK: return %[[LOSS]], %[[NEW]]
 module attributes {nn.optimizer = "sgd"} {
+  func.func @update(%p: tensor<1xf32> {nn.name = "parameter"}, %g: tensor<1xf32> {nn.name = "gradient"}, %lr: tensor<f64> {nn.name = "lr"}) -> tensor<1xf32> {
+    %r = "nn.cast"(%lr) : (tensor<f64>) -> tensor<f32>
+    %b = "nn.broadcast"(%r) {dims = array<i64>} : (tensor<f32>) -> tensor<1xf32>
+    %d = "nn.mul"(%b, %g) : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+    %n = "nn.sub"(%p, %d) : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+    return %n : tensor<1xf32>
+  }
   func.func @train(%x: tensor<4xf32> {nn.role = "input", nn.name = "x"}, %w: tensor<4xf32> {nn.role = "param", nn.name = "w", nn.group = 0 : i64})
       -> (tensor<f32> {nn.role = "loss", nn.name = "loss"}) {
     %y = "nn.mul"(%w, %x) {nn.phase = "forward"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
@@ -54,6 +60,12 @@ module attributes {nn.optimizer = "sgd"} {
 // CHECK-NOT: "nn.matmul"(%{{.*}}, %arg1)
 // CHECK: "nn.sub"(%arg1
 module attributes {nn.optimizer = "sgd"} {
+  func.func @update(%p: tensor<1xf64> {nn.name = "parameter"}, %g: tensor<1xf64> {nn.name = "gradient"}, %lr: tensor<f64> {nn.name = "lr"}) -> tensor<1xf64> {
+    %b = "nn.broadcast"(%lr) {dims = array<i64>} : (tensor<f64>) -> tensor<1xf64>
+    %d = "nn.mul"(%b, %g) : (tensor<1xf64>, tensor<1xf64>) -> tensor<1xf64>
+    %n = "nn.sub"(%p, %d) : (tensor<1xf64>, tensor<1xf64>) -> tensor<1xf64>
+    return %n : tensor<1xf64>
+  }
   func.func @train(%x: tensor<2x3xf64> {nn.role = "input", nn.name = "x"}, %w: tensor<3x3xf64> {nn.role = "param", nn.name = "w"})
       -> (tensor<f64> {nn.role = "loss", nn.name = "loss"}) {
     %a = "nn.matmul"(%x, %w) : (tensor<2x3xf64>, tensor<3x3xf64>) -> tensor<2x3xf64>
@@ -76,6 +88,13 @@ module attributes {nn.optimizer = "sgd"} {
 // CHECK: %[[G:.*]] = "nn.add"(%[[D2]], %[[T]]) {nn.phase = "backward"} : (tensor<3x3xf32>
 // CHECK: "nn.tap"(%[[G]]) {name = "grad.w"
 module attributes {nn.optimizer = "sgd"} {
+  func.func @update(%p: tensor<1xf32> {nn.name = "parameter"}, %g: tensor<1xf32> {nn.name = "gradient"}, %lr: tensor<f64> {nn.name = "lr"}) -> tensor<1xf32> {
+    %r = "nn.cast"(%lr) : (tensor<f64>) -> tensor<f32>
+    %b = "nn.broadcast"(%r) {dims = array<i64>} : (tensor<f32>) -> tensor<1xf32>
+    %d = "nn.mul"(%b, %g) : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+    %n = "nn.sub"(%p, %d) : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+    return %n : tensor<1xf32>
+  }
   func.func @train(%x: tensor<2x3xbf16> {nn.role = "input", nn.name = "x"}, %w: tensor<3x3xf32> {nn.role = "param", nn.name = "w"}, %b: tensor<3xf32> {nn.role = "param", nn.name = "b"})
       -> (tensor<f32> {nn.role = "loss", nn.name = "loss"}) {
     %n = "nn.cast"(%w) : (tensor<3x3xf32>) -> tensor<3x3xbf16>
@@ -100,6 +119,13 @@ module attributes {nn.optimizer = "sgd"} {
 // CHECK: "nn.tap"(%[[G]]) {name = "grad.w"
 // CHECK-NOT: stop_gradient
 module attributes {nn.optimizer = "sgd"} {
+  func.func @update(%p: tensor<1xf32> {nn.name = "parameter"}, %g: tensor<1xf32> {nn.name = "gradient"}, %lr: tensor<f64> {nn.name = "lr"}) -> tensor<1xf32> {
+    %r = "nn.cast"(%lr) : (tensor<f64>) -> tensor<f32>
+    %b = "nn.broadcast"(%r) {dims = array<i64>} : (tensor<f32>) -> tensor<1xf32>
+    %d = "nn.mul"(%b, %g) : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+    %n = "nn.sub"(%p, %d) : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+    return %n : tensor<1xf32>
+  }
   func.func @train(%x: tensor<4xf32> {nn.role = "input", nn.name = "x"}, %w: tensor<4xf32> {nn.role = "param", nn.name = "w"})
       -> (tensor<f32> {nn.role = "loss", nn.name = "loss"}) {
     %y = "nn.mul"(%x, %w) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
@@ -126,7 +152,23 @@ module attributes {nn.optimizer = "sgd"} {
 // CHECK: %[[STEP:.*]] = "nn.mul"(%{{.*}}, %[[DIR]])
 // CHECK: %[[NEW:.*]] = "nn.sub"(%arg1, %[[STEP]])
 // CHECK: return %{{.*}}, %[[NEW]], %[[V]]
-module attributes {nn.optimizer = "momentum", nn.groups = [{lr = 0.1 : f64, momentum = 0.9 : f64, weight_decay = 0.1 : f64, nesterov = true}]} {
+module attributes {nn.optimizer = "momentum", nn.groups = [{lr = 0.1 : f64}]} {
+  func.func @update(%p: tensor<1xf32> {nn.name = "parameter"}, %g: tensor<1xf32> {nn.name = "gradient"}, %lr: tensor<f64> {nn.name = "lr"},
+      %m: tensor<1xf32> {nn.name = "momentum", nn.role = "state", nn.init = "zeros"}) -> (tensor<1xf32>, tensor<1xf32> {nn.role = "update", nn.tied = 3 : i64}) {
+    %wd = "nn.constant"() {value = 1.0e-1 : f64} : () -> tensor<1xf32>
+    %shrink = "nn.mul"(%p, %wd) : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+    %g2 = "nn.add"(%g, %shrink) : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+    %mu = "nn.constant"() {value = 9.0e-1 : f64} : () -> tensor<1xf32>
+    %old = "nn.mul"(%m, %mu) : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+    %v = "nn.add"(%old, %g2) : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+    %ahead = "nn.mul"(%v, %mu) : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+    %direction = "nn.add"(%g2, %ahead) : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+    %r = "nn.cast"(%lr) : (tensor<f64>) -> tensor<f32>
+    %b = "nn.broadcast"(%r) {dims = array<i64>} : (tensor<f32>) -> tensor<1xf32>
+    %d = "nn.mul"(%b, %direction) : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+    %n = "nn.sub"(%p, %d) : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+    return %n, %v : tensor<1xf32>, tensor<1xf32>
+  }
   func.func @train(%x: tensor<4xf32> {nn.role = "input", nn.name = "x"}, %w: tensor<4xf32> {nn.role = "param", nn.name = "w", nn.group = 0 : i64})
       -> (tensor<f32> {nn.role = "loss", nn.name = "loss"}) {
     %y = "nn.mul"(%w, %x) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
@@ -142,9 +184,27 @@ module attributes {nn.optimizer = "momentum", nn.groups = [{lr = 0.1 : f64, mome
 // CHECK-NOT: "v.momentum"
 // CHECK: %[[NINE:.*]] = "nn.constant"() {nn.phase = "update", value = 9.000000e-01 : f64}
 // CHECK: "nn.mul"(%{{.*}}, %[[NINE]])
-module attributes {nn.optimizer = "sgd", nn.groups = [{lr = 0.1 : f64}, {lr = 0.1 : f64, momentum = 0.9 : f64}]} {
+module attributes {nn.optimizer = "sgd", nn.groups = [{lr = 0.1 : f64}, {lr = 0.1 : f64}]} {
+  func.func @update(%p: tensor<1xf32> {nn.name = "parameter"}, %g: tensor<1xf32> {nn.name = "gradient"}, %lr: tensor<f64> {nn.name = "lr"}) -> tensor<1xf32> {
+    %r = "nn.cast"(%lr) : (tensor<f64>) -> tensor<f32>
+    %b = "nn.broadcast"(%r) {dims = array<i64>} : (tensor<f32>) -> tensor<1xf32>
+    %d = "nn.mul"(%b, %g) : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+    %n = "nn.sub"(%p, %d) : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+    return %n : tensor<1xf32>
+  }
+  func.func @update_2(%p: tensor<1xf32> {nn.name = "parameter"}, %g: tensor<1xf32> {nn.name = "gradient"}, %lr: tensor<f64> {nn.name = "lr"},
+      %m: tensor<1xf32> {nn.name = "momentum", nn.role = "state", nn.init = "zeros"}) -> (tensor<1xf32>, tensor<1xf32> {nn.role = "update", nn.tied = 3 : i64}) {
+    %mu = "nn.constant"() {value = 9.0e-1 : f64} : () -> tensor<1xf32>
+    %old = "nn.mul"(%m, %mu) : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+    %v = "nn.add"(%old, %g) : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+    %r = "nn.cast"(%lr) : (tensor<f64>) -> tensor<f32>
+    %b = "nn.broadcast"(%r) {dims = array<i64>} : (tensor<f32>) -> tensor<1xf32>
+    %d = "nn.mul"(%b, %v) : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+    %n = "nn.sub"(%p, %d) : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+    return %n, %v : tensor<1xf32>, tensor<1xf32>
+  }
   func.func @train(%x: tensor<4xf32> {nn.role = "input", nn.name = "x"}, %v: tensor<4xf32> {nn.role = "param", nn.name = "v", nn.group = 0 : i64},
-                   %w: tensor<4xf32> {nn.role = "param", nn.name = "w", nn.group = 1 : i64}) -> (tensor<f32> {nn.role = "loss", nn.name = "loss"}) {
+                   %w: tensor<4xf32> {nn.role = "param", nn.name = "w", nn.group = 1 : i64, nn.update = "update_2"}) -> (tensor<f32> {nn.role = "loss", nn.name = "loss"}) {
     %y = "nn.mul"(%w, %x) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
     %z = "nn.mul"(%y, %v) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
     %s = "nn.reduce_sum"(%z) {axes = array<i64: 0>} : (tensor<4xf32>) -> tensor<f32>
@@ -153,7 +213,7 @@ module attributes {nn.optimizer = "sgd", nn.groups = [{lr = 0.1 : f64}, {lr = 0.
 }
 
 //--- adam.mlir
-// The second group's values; weight decay joins the gradient. lr/bc1 and 1/sqrt(bc2) are formed in f64.
+// 1 - beta^step of the second group's betas is a number of `hyper`; what lr and it make is formed in f64, once.
 // CHECK: %arg2: tensor<6xf64> {nn.name = "hyper"
 // CHECK: nn.name = "w.exp_avg", nn.role = "opt"}, %arg4: tensor<4xf32> {nn.group = 1 : i64, nn.init = "zeros", nn.name = "w.exp_avg_sq"
 // CHECK-DAG: "nn.slice"(%arg2) {nn.phase = "update", sizes = array<i64: 1>, starts = array<i64: 3>
@@ -162,32 +222,39 @@ module attributes {nn.optimizer = "sgd", nn.groups = [{lr = 0.1 : f64}, {lr = 0.
 // CHECK-DAG: %[[RATE:.*]] = "nn.div"{{.*}} : (tensor<f64>, tensor<f64>) -> tensor<f64>
 // CHECK-DAG: %[[CORRECTION:.*]] = "nn.rsqrt"{{.*}} : (tensor<f64>) -> tensor<f64>
 // CHECK: "nn.tap"(%[[G:.*]]) {name = "grad.w"
-// CHECK: %[[WD:.*]] = "nn.mul"(%arg1,
-// CHECK: %[[D:.*]] = "nn.add"(%[[G]], %[[WD]])
-// CHECK: %[[DD:.*]] = "nn.mul"(%[[D]], %[[D]])
-// CHECK: %[[V:.*]] = "nn.add"
+// CHECK-NOT: nn.pow
+// CHECK: %[[DD:.*]] = "nn.mul"(%[[G]], %[[G]])
+// CHECK: %[[V:.*]] = "nn.add"(%arg4, %[[DD]])
 // CHECK: "nn.sqrt"(%[[V]])
 // CHECK: "nn.sub"(%arg1,
-module attributes {nn.optimizer = "adam", nn.groups = [{lr = 0.1 : f64}, {lr = 0.01 : f64, beta1 = 0.8 : f64, beta2 = 0.99 : f64, eps = 1.0e-6 : f64, weight_decay = 0.1 : f64}]} {
-  func.func @train(%x: tensor<4xf32> {nn.role = "input", nn.name = "x"}, %w: tensor<4xf32> {nn.role = "param", nn.name = "w", nn.group = 1 : i64})
-      -> (tensor<f32> {nn.role = "loss", nn.name = "loss"}) {
-    %y = "nn.mul"(%w, %x) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
-    %s = "nn.reduce_sum"(%y) {axes = array<i64: 0>} : (tensor<4xf32>) -> tensor<f32>
-    return %s : tensor<f32>
+module attributes {nn.optimizer = "adam", nn.groups = [{lr = 0.1 : f64}, {lr = 0.01 : f64, beta1 = 0.8 : f64, beta2 = 0.99 : f64}]} {
+  func.func @update(%p: tensor<1xf32> {nn.name = "parameter"}, %g: tensor<1xf32> {nn.name = "gradient"}, %lr: tensor<f64> {nn.name = "lr"}, %step: tensor<f64> {nn.name = "step"},
+      %m: tensor<1xf32> {nn.name = "exp_avg", nn.role = "state", nn.init = "zeros"}, %v: tensor<1xf32> {nn.name = "exp_avg_sq", nn.role = "state", nn.init = "zeros"})
+      -> (tensor<1xf32>, tensor<1xf32> {nn.role = "update", nn.tied = 4 : i64}, tensor<1xf32> {nn.role = "update", nn.tied = 5 : i64}) {
+    %one = "nn.constant"() {value = 1.0 : f64} : () -> tensor<f64>
+    %b1 = "nn.constant"() {value = 8.0e-1 : f64} : () -> tensor<f64>
+    %p1 = "nn.pow"(%b1, %step) : (tensor<f64>, tensor<f64>) -> tensor<f64>
+    %c1 = "nn.sub"(%one, %p1) : (tensor<f64>, tensor<f64>) -> tensor<f64>
+    %b2 = "nn.constant"() {value = 9.9e-1 : f64} : () -> tensor<f64>
+    %p2 = "nn.pow"(%b2, %step) : (tensor<f64>, tensor<f64>) -> tensor<f64>
+    %c2 = "nn.sub"(%one, %p2) : (tensor<f64>, tensor<f64>) -> tensor<f64>
+    %m1 = "nn.add"(%m, %g) : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+    %gg = "nn.mul"(%g, %g) : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+    %v1 = "nn.add"(%v, %gg) : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+    %q = "nn.sqrt"(%v1) : (tensor<1xf32>) -> tensor<1xf32>
+    %i = "nn.rsqrt"(%c2) : (tensor<f64>) -> tensor<f64>
+    %ic = "nn.cast"(%i) : (tensor<f64>) -> tensor<f32>
+    %ib = "nn.broadcast"(%ic) {dims = array<i64>} : (tensor<f32>) -> tensor<1xf32>
+    %root = "nn.mul"(%q, %ib) : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+    %ratio = "nn.div"(%m1, %root) : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+    %rate = "nn.div"(%lr, %c1) : (tensor<f64>, tensor<f64>) -> tensor<f64>
+    %rc = "nn.cast"(%rate) : (tensor<f64>) -> tensor<f32>
+    %rb = "nn.broadcast"(%rc) {dims = array<i64>} : (tensor<f32>) -> tensor<1xf32>
+    %d = "nn.mul"(%rb, %ratio) : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+    %n = "nn.sub"(%p, %d) : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+    return %n, %m1, %v1 : tensor<1xf32>, tensor<1xf32>, tensor<1xf32>
   }
-}
-
-//--- adamw.mlir
-// Weight decay shrinks the parameter by 1 - lr 0.1 and leaves the gradient alone.
-// CHECK: %[[DECAY:.*]] = "nn.sub"{{.*}} : (tensor<f64>, tensor<f64>) -> tensor<f64>
-// CHECK: "nn.tap"(%[[G:.*]]) {name = "grad.w"
-// CHECK-NOT: "nn.add"(%[[G]],
-// CHECK: %[[D32:.*]] = "nn.cast"(%[[DECAY]])
-// CHECK: %[[DW:.*]] = "nn.broadcast"(%[[D32]])
-// CHECK: %[[SHRUNK:.*]] = "nn.mul"(%arg1, %[[DW]])
-// CHECK: "nn.sub"(%[[SHRUNK]],
-module attributes {nn.optimizer = "adamw", nn.groups = [{lr = 0.1 : f64, weight_decay = 0.1 : f64}]} {
-  func.func @train(%x: tensor<4xf32> {nn.role = "input", nn.name = "x"}, %w: tensor<4xf32> {nn.role = "param", nn.name = "w", nn.group = 0 : i64})
+  func.func @train(%x: tensor<4xf32> {nn.role = "input", nn.name = "x"}, %w: tensor<4xf32> {nn.role = "param", nn.name = "w", nn.group = 1 : i64})
       -> (tensor<f32> {nn.role = "loss", nn.name = "loss"}) {
     %y = "nn.mul"(%w, %x) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
     %s = "nn.reduce_sum"(%y) {axes = array<i64: 0>} : (tensor<4xf32>) -> tensor<f32>
@@ -218,6 +285,13 @@ module attributes {nn.optimizer = "adamw", nn.groups = [{lr = 0.1 : f64, weight_
 // CHECK: %[[A:.*]] = "nn.add"(%arg3, %{{.*}}) {nn.phase = "update"}
 // CHECK: return %{{.*}}, %[[A]]
 module attributes {nn.optimizer = "sgd", nn.accumulate = 4 : i64} {
+  func.func @update(%p: tensor<1xf32> {nn.name = "parameter"}, %g: tensor<1xf32> {nn.name = "gradient"}, %lr: tensor<f64> {nn.name = "lr"}) -> tensor<1xf32> {
+    %r = "nn.cast"(%lr) : (tensor<f64>) -> tensor<f32>
+    %b = "nn.broadcast"(%r) {dims = array<i64>} : (tensor<f32>) -> tensor<1xf32>
+    %d = "nn.mul"(%b, %g) : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+    %n = "nn.sub"(%p, %d) : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+    return %n : tensor<1xf32>
+  }
   func.func @train(%x: tensor<4xf32> {nn.role = "input", nn.name = "x"}, %w: tensor<4xf32> {nn.role = "param", nn.name = "w", nn.group = 0 : i64})
       -> (tensor<f32> {nn.role = "loss", nn.name = "loss"}) {
     %y = "nn.mul"(%w, %x) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
@@ -247,6 +321,13 @@ module attributes {nn.optimizer = "sgd", nn.accumulate = 4 : i64} {
 // CHECK: "nn.mul"(%[[GV]], %[[FV]]) {nn.phase = "backward"}
 // CHECK: "nn.sub"(%arg2,
 module attributes {nn.optimizer = "sgd", nn.clip_norm = 5.0 : f64} {
+  func.func @update(%p: tensor<1xf32> {nn.name = "parameter"}, %g: tensor<1xf32> {nn.name = "gradient"}, %lr: tensor<f64> {nn.name = "lr"}) -> tensor<1xf32> {
+    %r = "nn.cast"(%lr) : (tensor<f64>) -> tensor<f32>
+    %b = "nn.broadcast"(%r) {dims = array<i64>} : (tensor<f32>) -> tensor<1xf32>
+    %d = "nn.mul"(%b, %g) : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+    %n = "nn.sub"(%p, %d) : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+    return %n : tensor<1xf32>
+  }
   func.func @train(%x: tensor<2x3xf32> {nn.role = "input", nn.name = "x"}, %w: tensor<2x3xf32> {nn.role = "param", nn.name = "w"}, %v: tensor<3xf32> {nn.role = "param", nn.name = "v"})
       -> (tensor<f32> {nn.role = "loss", nn.name = "loss"}) {
     %b = "nn.broadcast"(%v) {dims = array<i64: 1>} : (tensor<3xf32>) -> tensor<2x3xf32>
@@ -268,6 +349,13 @@ module attributes {nn.optimizer = "sgd", nn.clip_norm = 5.0 : f64} {
 // CHECK: "nn.tap"({{.*}}) {name = "grad.w"
 // CHECK-NOT: grad.w_
 module attributes {nn.optimizer = "sgd", nn.groups = [{lr = 0.1 : f64}, {lr = 0.1 : f64, frozen = true}]} {
+  func.func @update(%p: tensor<1xf32> {nn.name = "parameter"}, %g: tensor<1xf32> {nn.name = "gradient"}, %lr: tensor<f64> {nn.name = "lr"}) -> tensor<1xf32> {
+    %r = "nn.cast"(%lr) : (tensor<f64>) -> tensor<f32>
+    %b = "nn.broadcast"(%r) {dims = array<i64>} : (tensor<f32>) -> tensor<1xf32>
+    %d = "nn.mul"(%b, %g) : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+    %n = "nn.sub"(%p, %d) : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+    return %n : tensor<1xf32>
+  }
   func.func @train(%f: tensor<4xf32> {nn.role = "param", nn.name = "w_frozen", nn.group = 1 : i64}, %u: tensor<4xf32> {nn.role = "param", nn.name = "w_unused", nn.group = 0 : i64},
                    %w: tensor<4xf32> {nn.role = "param", nn.name = "w", nn.group = 0 : i64}) -> (tensor<f32> {nn.role = "loss", nn.name = "loss"}, tensor<f32> {nn.role = "metric", nn.name = "m"}) {
     %y = "nn.mul"(%w, %f) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
@@ -290,8 +378,15 @@ module {
 }
 
 //--- twice.mlir
-// CHECK: twice.mlir:4:{{[0-9]+}}: error: autodiff has already run
+// CHECK: twice.mlir:11:{{[0-9]+}}: error: autodiff has already run
 module attributes {nn.optimizer = "sgd"} {
+  func.func @update(%p: tensor<1xf32> {nn.name = "parameter"}, %g: tensor<1xf32> {nn.name = "gradient"}, %lr: tensor<f64> {nn.name = "lr"}) -> tensor<1xf32> {
+    %r = "nn.cast"(%lr) : (tensor<f64>) -> tensor<f32>
+    %b = "nn.broadcast"(%r) {dims = array<i64>} : (tensor<f32>) -> tensor<1xf32>
+    %d = "nn.mul"(%b, %g) : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+    %n = "nn.sub"(%p, %d) : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+    return %n : tensor<1xf32>
+  }
   // line 3
   func.func @train(%x: tensor<f32> {nn.role = "param", nn.name = "x"}) -> (tensor<f32> {nn.role = "loss", nn.name = "loss"}) {
     %y = "nn.mul"(%x, %x) : (tensor<f32>, tensor<f32>) -> tensor<f32>
@@ -302,6 +397,13 @@ module attributes {nn.optimizer = "sgd"} {
 //--- vector.mlir
 // CHECK: error: the loss must be a floating-point scalar, found f32[4]
 module attributes {nn.optimizer = "sgd"} {
+  func.func @update(%p: tensor<1xf32> {nn.name = "parameter"}, %g: tensor<1xf32> {nn.name = "gradient"}, %lr: tensor<f64> {nn.name = "lr"}) -> tensor<1xf32> {
+    %r = "nn.cast"(%lr) : (tensor<f64>) -> tensor<f32>
+    %b = "nn.broadcast"(%r) {dims = array<i64>} : (tensor<f32>) -> tensor<1xf32>
+    %d = "nn.mul"(%b, %g) : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+    %n = "nn.sub"(%p, %d) : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+    return %n : tensor<1xf32>
+  }
   func.func @train(%x: tensor<4xf32> {nn.role = "param", nn.name = "x"}) -> (tensor<4xf32> {nn.role = "loss", nn.name = "loss"}) {
     %y = "nn.mul"(%x, %x) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
     return %y : tensor<4xf32>
@@ -311,6 +413,13 @@ module attributes {nn.optimizer = "sgd"} {
 //--- no_path.mlir
 // CHECK: error: the loss does not depend on any parameter that is trained
 module attributes {nn.optimizer = "sgd"} {
+  func.func @update(%p: tensor<1xf32> {nn.name = "parameter"}, %g: tensor<1xf32> {nn.name = "gradient"}, %lr: tensor<f64> {nn.name = "lr"}) -> tensor<1xf32> {
+    %r = "nn.cast"(%lr) : (tensor<f64>) -> tensor<f32>
+    %b = "nn.broadcast"(%r) {dims = array<i64>} : (tensor<f32>) -> tensor<1xf32>
+    %d = "nn.mul"(%b, %g) : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+    %n = "nn.sub"(%p, %d) : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+    return %n : tensor<1xf32>
+  }
   func.func @train(%x: tensor<f32> {nn.role = "param", nn.name = "x"}) -> (tensor<f32> {nn.role = "loss", nn.name = "loss"}) {
     %y = "nn.floor"(%x) : (tensor<f32>) -> tensor<f32>
     return %y : tensor<f32>
@@ -320,6 +429,13 @@ module attributes {nn.optimizer = "sgd"} {
 //--- no_loss.mlir
 // CHECK: error: @train has no result with nn.role = "loss"
 module attributes {nn.optimizer = "sgd"} {
+  func.func @update(%p: tensor<1xf32> {nn.name = "parameter"}, %g: tensor<1xf32> {nn.name = "gradient"}, %lr: tensor<f64> {nn.name = "lr"}) -> tensor<1xf32> {
+    %r = "nn.cast"(%lr) : (tensor<f64>) -> tensor<f32>
+    %b = "nn.broadcast"(%r) {dims = array<i64>} : (tensor<f32>) -> tensor<1xf32>
+    %d = "nn.mul"(%b, %g) : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+    %n = "nn.sub"(%p, %d) : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+    return %n : tensor<1xf32>
+  }
   func.func @train(%x: tensor<f32> {nn.role = "param", nn.name = "x"}) -> (tensor<f32> {nn.role = "metric", nn.name = "loss"}) {
     %y = "nn.mul"(%x, %x) : (tensor<f32>, tensor<f32>) -> tensor<f32>
     return %y : tensor<f32>
@@ -327,7 +443,7 @@ module attributes {nn.optimizer = "sgd"} {
 }
 
 //--- unknown.mlir
-// CHECK: error: nn.optimizer must be sgd, momentum, adam or adamw, found 'lion'
+// CHECK: error: parameters are updated by @update, which the module does not have
 module attributes {nn.optimizer = "lion"} {
   func.func @train(%x: tensor<f32> {nn.role = "param", nn.name = "x"}) -> (tensor<f32> {nn.role = "loss", nn.name = "loss"}) {
     %y = "nn.mul"(%x, %x) : (tensor<f32>, tensor<f32>) -> tensor<f32>
@@ -338,6 +454,13 @@ module attributes {nn.optimizer = "lion"} {
 //--- group.mlir
 // CHECK: error: argument 0 is in parameter group 3, but nn.groups has 1
 module attributes {nn.optimizer = "sgd"} {
+  func.func @update(%p: tensor<1xf32> {nn.name = "parameter"}, %g: tensor<1xf32> {nn.name = "gradient"}, %lr: tensor<f64> {nn.name = "lr"}) -> tensor<1xf32> {
+    %r = "nn.cast"(%lr) : (tensor<f64>) -> tensor<f32>
+    %b = "nn.broadcast"(%r) {dims = array<i64>} : (tensor<f32>) -> tensor<1xf32>
+    %d = "nn.mul"(%b, %g) : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+    %n = "nn.sub"(%p, %d) : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+    return %n : tensor<1xf32>
+  }
   func.func @train(%x: tensor<f32> {nn.role = "param", nn.name = "x", nn.group = 3 : i64}) -> (tensor<f32> {nn.role = "loss", nn.name = "loss"}) {
     %y = "nn.mul"(%x, %x) : (tensor<f32>, tensor<f32>) -> tensor<f32>
     return %y : tensor<f32>

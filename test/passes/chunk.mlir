@@ -44,6 +44,13 @@
 // STEP: %[[K0:[0-9]+]]:2 = call @kernel_{{[0-9]+}}({{.*}}%[[Y0]]) {nn.inplace = array<i64: 1, 1>
 // STEP: "nn.matmul_rows_to"(%[[K0]]#1, {{.*}}, %[[G1]]) {nn.inplace = array<i64: 0, 2>
 module attributes {nn.optimizer = "sgd", nn.groups = [{lr = 1.0e-1 : f64, beta1 = 0.0 : f64, beta2 = 0.0 : f64, eps = 0.0 : f64, weight_decay = 0.0 : f64, momentum = 0.0 : f64, nesterov = false, frozen = false}]} {
+  func.func @update(%p: tensor<1xf32> {nn.name = "parameter"}, %g: tensor<1xf32> {nn.name = "gradient"}, %lr: tensor<f64> {nn.name = "lr"}) -> tensor<1xf32> {
+    %r = "nn.cast"(%lr) : (tensor<f64>) -> tensor<f32>
+    %b = "nn.broadcast"(%r) {dims = array<i64>} : (tensor<f32>) -> tensor<1xf32>
+    %d = "nn.mul"(%b, %g) : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+    %n = "nn.sub"(%p, %d) : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+    return %n : tensor<1xf32>
+  }
 func.func @train(%x: tensor<4x75x8xbf16> {nn.role = "input", nn.name = "x"}, %w: tensor<64x8xf32> {nn.role = "param", nn.name = "w", nn.init = "zeros", nn.group = 0 : i64}, %labels: tensor<4x75xi32> {nn.role = "input", nn.name = "label"}) -> (tensor<f32> {nn.role = "loss", nn.name = "loss"}) {
   %n = "nn.cast"(%w) {nn.phase = "forward"} : (tensor<64x8xf32>) -> tensor<64x8xbf16>
   %y = "nn.matmul"(%x, %n) {transpose_a = false, transpose_b = true, nn.phase = "forward"} : (tensor<4x75x8xbf16>, tensor<64x8xbf16>) -> tensor<4x75x64xbf16>

@@ -20,7 +20,20 @@
 // CHECK-DAG: "nn.tap"(%[[V]]) {name = "grad.v"
 // CHECK-NOT: nn.all_reduce
 module attributes {nn.optimizer = "sgd", nn.shard = "none"} {
-  func.func @train(%x: tensor<2x3xf32> {nn.role = "input", nn.name = "x"}, %w: tensor<2x3xf32> {nn.role = "param", nn.name = "w"}, %v: tensor<3xf32> {nn.role = "param", nn.name = "v"}, %u: tensor<6xf64> {nn.role = "param", nn.name = "u"})
+  func.func @update(%p: tensor<1xf32> {nn.name = "parameter"}, %g: tensor<1xf32> {nn.name = "gradient"}, %lr: tensor<f64> {nn.name = "lr"}) -> tensor<1xf32> {
+    %r = "nn.cast"(%lr) : (tensor<f64>) -> tensor<f32>
+    %b = "nn.broadcast"(%r) {dims = array<i64>} : (tensor<f32>) -> tensor<1xf32>
+    %d = "nn.mul"(%b, %g) : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+    %n = "nn.sub"(%p, %d) : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+    return %n : tensor<1xf32>
+  }
+  func.func @update_2(%p: tensor<1xf64> {nn.name = "parameter"}, %g: tensor<1xf64> {nn.name = "gradient"}, %lr: tensor<f64> {nn.name = "lr"}) -> tensor<1xf64> {
+    %b = "nn.broadcast"(%lr) {dims = array<i64>} : (tensor<f64>) -> tensor<1xf64>
+    %d = "nn.mul"(%b, %g) : (tensor<1xf64>, tensor<1xf64>) -> tensor<1xf64>
+    %n = "nn.sub"(%p, %d) : (tensor<1xf64>, tensor<1xf64>) -> tensor<1xf64>
+    return %n : tensor<1xf64>
+  }
+  func.func @train(%x: tensor<2x3xf32> {nn.role = "input", nn.name = "x"}, %w: tensor<2x3xf32> {nn.role = "param", nn.name = "w"}, %v: tensor<3xf32> {nn.role = "param", nn.name = "v"}, %u: tensor<6xf64> {nn.role = "param", nn.name = "u", nn.update = "update_2"})
       -> (tensor<f32> {nn.role = "loss", nn.name = "loss"}, tensor<f64> {nn.role = "loss", nn.name = "other"}) {
     %a = "nn.mul"(%w, %x) : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
     %e = "nn.exp"(%a) : (tensor<2x3xf32>) -> tensor<2x3xf32>
@@ -44,6 +57,13 @@ module attributes {nn.optimizer = "sgd", nn.shard = "none"} {
 // CHECK: %[[OUT:.*]] = "nn.rank_send_1"(%[[SUM]]) {nn.lane = "comm", nn.phase = "update"}
 // CHECK: return %{{.*}}, %[[OUT]],
 module attributes {nn.optimizer = "sgd", nn.shard = "none"} {
+  func.func @update(%p: tensor<1xf32> {nn.name = "parameter"}, %g: tensor<1xf32> {nn.name = "gradient"}, %lr: tensor<f64> {nn.name = "lr"}) -> tensor<1xf32> {
+    %r = "nn.cast"(%lr) : (tensor<f64>) -> tensor<f32>
+    %b = "nn.broadcast"(%r) {dims = array<i64>} : (tensor<f32>) -> tensor<1xf32>
+    %d = "nn.mul"(%b, %g) : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+    %n = "nn.sub"(%p, %d) : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+    return %n : tensor<1xf32>
+  }
   func.func @train(%x: tensor<2x3xf32> {nn.role = "input", nn.name = "x"}, %w: tensor<3xf32> {nn.role = "param", nn.name = "w"}, %s: tensor<3xf32> {nn.role = "state", nn.name = "s"})
       -> (tensor<f32> {nn.role = "loss", nn.name = "loss"}, tensor<3xf32> {nn.role = "update", nn.name = "s", nn.tied = 2 : i64}) {
     %m = "nn.reduce_sum"(%x) {axes = array<i64: 0>} : (tensor<2x3xf32>) -> tensor<3xf32>
@@ -60,6 +80,13 @@ module attributes {nn.optimizer = "sgd", nn.shard = "none"} {
 
 //--- alone.mlir
 module attributes {nn.optimizer = "sgd"} {
+  func.func @update(%p: tensor<1xf32> {nn.name = "parameter"}, %g: tensor<1xf32> {nn.name = "gradient"}, %lr: tensor<f64> {nn.name = "lr"}) -> tensor<1xf32> {
+    %r = "nn.cast"(%lr) : (tensor<f64>) -> tensor<f32>
+    %b = "nn.broadcast"(%r) {dims = array<i64>} : (tensor<f32>) -> tensor<1xf32>
+    %d = "nn.mul"(%b, %g) : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+    %n = "nn.sub"(%p, %d) : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+    return %n : tensor<1xf32>
+  }
   func.func @train(%x: tensor<4xf32> {nn.role = "input", nn.name = "x"}, %w: tensor<4xf32> {nn.role = "param", nn.name = "w"}) -> (tensor<f32> {nn.role = "loss", nn.name = "loss"}) {
     %y = "nn.mul"(%w, %x) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
     %s = "nn.reduce_sum"(%y) {axes = array<i64: 0>} : (tensor<4xf32>) -> tensor<f32>
@@ -70,6 +97,13 @@ module attributes {nn.optimizer = "sgd"} {
 //--- carried.mlir
 // CHECK: error: --shard: states that go on with a text (continued=true) are one micro-batch's after the other's
 module attributes {nn.optimizer = "sgd", nn.shard = "none"} {
+  func.func @update(%p: tensor<1xf32> {nn.name = "parameter"}, %g: tensor<1xf32> {nn.name = "gradient"}, %lr: tensor<f64> {nn.name = "lr"}) -> tensor<1xf32> {
+    %r = "nn.cast"(%lr) : (tensor<f64>) -> tensor<f32>
+    %b = "nn.broadcast"(%r) {dims = array<i64>} : (tensor<f32>) -> tensor<1xf32>
+    %d = "nn.mul"(%b, %g) : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+    %n = "nn.sub"(%p, %d) : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+    return %n : tensor<1xf32>
+  }
   func.func @train(%x: tensor<4xf32> {nn.role = "input", nn.name = "x"}, %w: tensor<4xf32> {nn.role = "param", nn.name = "w"}, %h: tensor<4xf32> {nn.role = "state", nn.name = "h", nn.carried = true})
       -> (tensor<f32> {nn.role = "loss", nn.name = "loss"}, tensor<4xf32> {nn.role = "update", nn.name = "h", nn.tied = 2 : i64}) {
     %y = "nn.mul"(%w, %h) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
@@ -87,6 +121,13 @@ module attributes {nn.optimizer = "sgd", nn.shard = "none"} {
 // CHECK: %[[S:.*]] = "nn.select"(%{{.*}}, %[[U]], %[[R]]) {nn.phase = "update"}
 // CHECK: "nn.rank_send_1"(%[[S]])
 module attributes {nn.optimizer = "sgd", nn.shard = "none", nn.loss_scale = {init = 65536.0 : f64, every = 100 : i64}} {
+  func.func @update(%p: tensor<1xf32> {nn.name = "parameter"}, %g: tensor<1xf32> {nn.name = "gradient"}, %lr: tensor<f64> {nn.name = "lr"}) -> tensor<1xf32> {
+    %r = "nn.cast"(%lr) : (tensor<f64>) -> tensor<f32>
+    %b = "nn.broadcast"(%r) {dims = array<i64>} : (tensor<f32>) -> tensor<1xf32>
+    %d = "nn.mul"(%b, %g) : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+    %n = "nn.sub"(%p, %d) : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+    return %n : tensor<1xf32>
+  }
   func.func @train(%x: tensor<4xf32> {nn.role = "input", nn.name = "x"}, %w: tensor<4xf32> {nn.role = "param", nn.name = "w"}, %h: tensor<4xf32> {nn.role = "state", nn.name = "h"})
       -> (tensor<f32> {nn.role = "loss", nn.name = "loss"}, tensor<4xf32> {nn.role = "update", nn.name = "h", nn.tied = 2 : i64}) {
     %y = "nn.mul"(%w, %x) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>

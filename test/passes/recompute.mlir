@@ -35,6 +35,13 @@
 // NONE: nn.checkpoint_kept = 65792 : i64, nn.checkpoint_saved = 0 : i64
 // NONE-NOT: nn.recompute
 module attributes {nn.optimizer = "sgd"} {
+  func.func @update(%p: tensor<1xf32> {nn.name = "parameter"}, %g: tensor<1xf32> {nn.name = "gradient"}, %lr: tensor<f64> {nn.name = "lr"}) -> tensor<1xf32> {
+    %r = "nn.cast"(%lr) : (tensor<f64>) -> tensor<f32>
+    %b = "nn.broadcast"(%r) {dims = array<i64>} : (tensor<f32>) -> tensor<1xf32>
+    %d = "nn.mul"(%b, %g) : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+    %n = "nn.sub"(%p, %d) : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+    return %n : tensor<1xf32>
+  }
   func.func @train(%x: tensor<256x16xf32> {nn.role = "input", nn.name = "x"}, %w: tensor<16x32xf32> {nn.role = "param", nn.name = "w"},
                    %gamma: tensor<32xf32> {nn.role = "param", nn.name = "gamma"}, %beta: tensor<32xf32> {nn.role = "param", nn.name = "beta"},
                    %v: tensor<32x8xf32> {nn.role = "param", nn.name = "v"}) -> (tensor<f32> {nn.role = "loss", nn.name = "loss"}) {
@@ -59,6 +66,13 @@ module attributes {nn.optimizer = "sgd"} {
 // CHECK-DAG: "nn.select"({{.*}}) {nn.phase = "backward", nn.recompute = "select.{{[0-9]+}}", nn.stored}
 // CHECK: "nn.matmul_rows"
 module attributes {nn.optimizer = "sgd"} {
+  func.func @update(%p: tensor<1xf32> {nn.name = "parameter"}, %g: tensor<1xf32> {nn.name = "gradient"}, %lr: tensor<f64> {nn.name = "lr"}) -> tensor<1xf32> {
+    %r = "nn.cast"(%lr) : (tensor<f64>) -> tensor<f32>
+    %b = "nn.broadcast"(%r) {dims = array<i64>} : (tensor<f32>) -> tensor<1xf32>
+    %d = "nn.mul"(%b, %g) : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+    %n = "nn.sub"(%p, %d) : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+    return %n : tensor<1xf32>
+  }
   func.func @train(%x: tensor<256x16xf32> {nn.role = "input", nn.name = "x"}, %rng: tensor<1x4xi32> {nn.role = "rng", nn.name = "rng"},
                    %w: tensor<16x32xf32> {nn.role = "param", nn.name = "w"}, %v: tensor<32x8xf32> {nn.role = "param", nn.name = "v"})
       -> (tensor<f32> {nn.role = "loss", nn.name = "loss"}) {
@@ -95,6 +109,13 @@ module attributes {nn.optimizer = "sgd"} {
 // FUSED: %[[AGAIN:.*]] = "nn.matmul"({{.*}}) {nn.phase = "backward", nn.recompute
 // FUSED: %[[R:.*]]:2 = call @kernel_{{[0-9]+}}({{.*}}%[[AGAIN]]{{.*}}) {nn.inside = "mul.{{[0-9]+}}", nn.phase = "backward"}
 module attributes {nn.optimizer = "sgd"} {
+  func.func @update(%p: tensor<1xf32> {nn.name = "parameter"}, %g: tensor<1xf32> {nn.name = "gradient"}, %lr: tensor<f64> {nn.name = "lr"}) -> tensor<1xf32> {
+    %r = "nn.cast"(%lr) : (tensor<f64>) -> tensor<f32>
+    %b = "nn.broadcast"(%r) {dims = array<i64>} : (tensor<f32>) -> tensor<1xf32>
+    %d = "nn.mul"(%b, %g) : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+    %n = "nn.sub"(%p, %d) : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+    return %n : tensor<1xf32>
+  }
   func.func @train(%x: tensor<2x64x16xf32> {nn.role = "input", nn.name = "x"}, %wq: tensor<16x16xf32> {nn.role = "param", nn.name = "wq"},
                    %wk: tensor<16x16xf32> {nn.role = "param", nn.name = "wk"}, %wv: tensor<16x16xf32> {nn.role = "param", nn.name = "wv"})
       -> (tensor<f32> {nn.role = "loss", nn.name = "loss"}) {
@@ -124,6 +145,13 @@ module attributes {nn.optimizer = "sgd"} {
 // CHECK: "nn.matmul_rows"(%[[X2]],
 // CHECK-NOT: "nn.matmul_rows"(%[[X1]],
 module attributes {nn.optimizer = "sgd"} {
+  func.func @update(%p: tensor<1xf32> {nn.name = "parameter"}, %g: tensor<1xf32> {nn.name = "gradient"}, %lr: tensor<f64> {nn.name = "lr"}) -> tensor<1xf32> {
+    %r = "nn.cast"(%lr) : (tensor<f64>) -> tensor<f32>
+    %b = "nn.broadcast"(%r) {dims = array<i64>} : (tensor<f32>) -> tensor<1xf32>
+    %d = "nn.mul"(%b, %g) : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+    %n = "nn.sub"(%p, %d) : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+    return %n : tensor<1xf32>
+  }
   func.func @train(%in: tensor<256x32xf32> {nn.role = "input", nn.name = "in"}, %w0: tensor<32x32xf32> {nn.role = "param", nn.name = "w0"}, %w1: tensor<32x32xf32> {nn.role = "param", nn.name = "w1"},
                    %w2: tensor<32x32xf32> {nn.role = "param", nn.name = "w2"}, %w3: tensor<32x32xf32> {nn.role = "param", nn.name = "w3"})
       -> (tensor<f32> {nn.role = "loss", nn.name = "loss"}) {

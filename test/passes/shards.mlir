@@ -47,6 +47,17 @@
 // OTHER: parts of 32 elements in all, on 3 ranks, are not those of f32[5, 8]
 
 module attributes {nn.optimizer = "momentum", nn.shard = "WHAT", nn.ranks = 2 : i64} {
+  func.func @update(%p: tensor<1xf32> {nn.name = "parameter"}, %g: tensor<1xf32> {nn.name = "gradient"}, %lr: tensor<f64> {nn.name = "lr"},
+      %m: tensor<1xf32> {nn.name = "momentum", nn.role = "state", nn.init = "zeros"}) -> (tensor<1xf32>, tensor<1xf32> {nn.role = "update", nn.tied = 3 : i64}) {
+    %mu = "nn.constant"() {value = 9.0e-1 : f64} : () -> tensor<1xf32>
+    %old = "nn.mul"(%m, %mu) : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+    %v = "nn.add"(%old, %g) : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+    %r = "nn.cast"(%lr) : (tensor<f64>) -> tensor<f32>
+    %b = "nn.broadcast"(%r) {dims = array<i64>} : (tensor<f32>) -> tensor<1xf32>
+    %d = "nn.mul"(%b, %v) : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+    %n = "nn.sub"(%p, %d) : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+    return %n, %v : tensor<1xf32>, tensor<1xf32>
+  }
   func.func @train(%x: tensor<4x5xf32> {nn.role = "input", nn.name = "x"}, %w: tensor<5x8xf32> {nn.role = "param", nn.name = "w"})
       -> (tensor<f32> {nn.role = "loss", nn.name = "loss"}) {
     %h = "nn.matmul"(%x, %w) {transpose_a = false, transpose_b = false} : (tensor<4x5xf32>, tensor<5x8xf32>) -> tensor<4x8xf32>

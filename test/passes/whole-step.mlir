@@ -22,6 +22,13 @@
 // CHECK-NOT: nn.matmul_rows
 // CHECK: call @{{.*}}(%arg1, {{.*}}%[[G1]]{{.*}}) {nn.inplace = array<i64: 0, 0>, nn.phase = "update"}
 module attributes {nn.optimizer = "sgd"} {
+  func.func @update(%p: tensor<1xf32> {nn.name = "parameter"}, %g: tensor<1xf32> {nn.name = "gradient"}, %lr: tensor<f64> {nn.name = "lr"}) -> tensor<1xf32> {
+    %r = "nn.cast"(%lr) : (tensor<f64>) -> tensor<f32>
+    %b = "nn.broadcast"(%r) {dims = array<i64>} : (tensor<f32>) -> tensor<1xf32>
+    %d = "nn.mul"(%b, %g) : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+    %n = "nn.sub"(%p, %d) : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+    return %n : tensor<1xf32>
+  }
   func.func @train(%x: tensor<64x64xf32> {nn.role = "input", nn.name = "x"}, %w1: tensor<64x64xf32> {nn.role = "param", nn.name = "w1"},
                    %w2: tensor<64x64xf32> {nn.role = "param", nn.name = "w2"}, %w3: tensor<64x64xf32> {nn.role = "param", nn.name = "w3"})
       -> (tensor<f32> {nn.role = "loss", nn.name = "loss"}) {
@@ -40,6 +47,13 @@ module attributes {nn.optimizer = "sgd"} {
 // CHECK: nn.phase = "update"
 // CHECK-NOT: nn.matmul_rows
 module attributes {nn.optimizer = "sgd", nn.clip_norm = 1.0 : f64} {
+  func.func @update(%p: tensor<1xf32> {nn.name = "parameter"}, %g: tensor<1xf32> {nn.name = "gradient"}, %lr: tensor<f64> {nn.name = "lr"}) -> tensor<1xf32> {
+    %r = "nn.cast"(%lr) : (tensor<f64>) -> tensor<f32>
+    %b = "nn.broadcast"(%r) {dims = array<i64>} : (tensor<f32>) -> tensor<1xf32>
+    %d = "nn.mul"(%b, %g) : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+    %n = "nn.sub"(%p, %d) : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+    return %n : tensor<1xf32>
+  }
   func.func @train(%x: tensor<64x64xf32> {nn.role = "input", nn.name = "x"}, %w1: tensor<64x64xf32> {nn.role = "param", nn.name = "w1"},
                    %w2: tensor<64x64xf32> {nn.role = "param", nn.name = "w2"}) -> (tensor<f32> {nn.role = "loss", nn.name = "loss"}) {
     %a = "nn.matmul"(%x, %w1) {nn.phase = "forward"} : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
@@ -76,6 +90,13 @@ module attributes {nn.optimizer = "sgd", nn.clip_norm = 1.0 : f64} {
 // CHECK-NOT: %[[X0]]{{[,)]}}
 // CHECK: return
 module attributes {nn.optimizer = "sgd"} {
+  func.func @update(%p: tensor<1xf32> {nn.name = "parameter"}, %g: tensor<1xf32> {nn.name = "gradient"}, %lr: tensor<f64> {nn.name = "lr"}) -> tensor<1xf32> {
+    %r = "nn.cast"(%lr) : (tensor<f64>) -> tensor<f32>
+    %b = "nn.broadcast"(%r) {dims = array<i64>} : (tensor<f32>) -> tensor<1xf32>
+    %d = "nn.mul"(%b, %g) : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+    %n = "nn.sub"(%p, %d) : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+    return %n : tensor<1xf32>
+  }
   func.func @train(%x: tensor<64x64xf32> {nn.role = "input", nn.name = "x"}, %w: tensor<64x64xf32> {nn.role = "param", nn.name = "w"})
       -> (tensor<f32> {nn.role = "loss", nn.name = "loss"}) {
     %x0 = "nn.matmul"(%x, %w) {nn.phase = "forward"} : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>

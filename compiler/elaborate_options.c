@@ -1,0 +1,125 @@
+// Arguments of what a setting names, such as an optimizer: values with names, defaults and limits.
+#include <math.h>
+#include <string.h>
+
+#include "compiler/elaborate_internal.h"
+
+static const char *const option_kinds[] = {"a number", "an integer", "true or false", "text or a list"};
+
+const char *option_kind_name(OptionKind kind) { return option_kinds[kind]; }
+
+static bool has_kind(const Option *o, const Value *v) {
+  switch (o->kind) {
+  case OPTION_FLAG: return v->kind == VALUE_BOOL;
+  case OPTION_OTHER: return v->kind == o->otherwise.kind;
+  default: return v->kind == VALUE_INT || (o->kind == OPTION_REAL && v->kind == VALUE_FLOAT);
+  }
+}
+
+bool option_value(Elaborator *e, const char *of, const Option *o, const CallArg *a, Value *value) {
+  const Value *v = &a->value;
+  double x = 0;
+  // of `clip 1.0` the setting itself
+  const char *name = strcmp(of, o->name) == 0 ? elaborator_format(e, "'%s'", of)
+                                              : elaborator_format(e, "%s: '%s'", of, o->name);
+  *value = *v;
+  if (!has_kind(o, v) || (o->kind != OPTION_OTHER && !value_as_number(v, &x)))
+    return elaborator_error(e, a->pos, "%s must be %s, found %s", name, option_kinds[o->kind], value_describe(e, *v));
+  if (o->kind == OPTION_REAL) *value = value_float(x);
+  if (x >= o->low && x <= o->high && isfinite(x)) return true;
+  if (o->high >= OPTION_BIG && x > o->high) return elaborator_error(e, a->pos, "%s is too large: %g", name, x);
+  if (o->high >= OPTION_BIG) return elaborator_error(e, a->pos, "%s must be at least %g, found %g", name, o->low, x);
+  return elaborator_error(e, a->pos, "%s must be between %g and %g, found %g", name, o->low, o->high, x);
+}
+
+static void hint_options(Elaborator *e, const char *of, int n, const Option *options) {
+  const char *names = n ? options[0].name : "";
+  for (int i = 1; i < n; i++)
+    names = elaborator_format(e, "%s%s%s", names, i == n - 1 ? " and " : ", ", options[i].name);
+  if (n) elaborator_hint(e, "the arguments of %s are %s", of, names);
+  else elaborator_hint(e, "%s has no arguments", of);
+}
+
+// The option that an argument names; n after reporting.
+static int find_option(Elaborator *e, const char *of, const char *name, AstPos pos, int n, const Option *options) {
+  NameSearch nearest = name_search(name);
+  for (int i = 0; i < n; i++) {
+    if (strcmp(options[i].name, name) == 0) return i;
+    name_consider(&nearest, options[i].name);
+  }
+  elaborator_error(e, pos, "%s has no argument '%s'", of, name);
+  if (nearest.best) elaborator_hint(e, "did you mean '%s'?", nearest.best);
+  else hint_options(e, of, n, options);
+  return n;
+}
+
+bool options_bind(Elaborator *e, AstPos pos, const char *of, int n_args, const CallArg *args, int n,
+                  const Option *options, Value *value) {
+  bool ok = true, *given = elaborator_alloc(e, sizeof *given * (size_t)(n + 1));
+  for (int k = 0, place = 0; k < n_args; k++) {
+    if (!args[k].name && place >= n)
+      return elaborator_error(e, args[k].pos, "too many arguments to %s, which takes %d", of, n);
+    int i = args[k].name ? find_option(e, of, args[k].name, args[k].name_pos, n, options) : place++;
+    if (i == n) {
+      ok = false;
+      continue;
+    }
+    if (given[i]) {
+      ok = elaborator_error(e, args[k].pos, "'%s' is given twice to %s", options[i].name, of);
+      continue;
+    }
+    given[i] = true;
+    ok = option_value(e, of, &options[i], &args[k], &value[i]) && ok;
+  }
+  for (int i = 0; i < n; i++)
+    if (!given[i] && value[i].kind == VALUE_NONE) ok = elaborator_error(e, pos, "%s needs '%s'", of, options[i].name);
+  return ok;
+}
+
+double option_number(Value v) {
+  double x = 0;
+  value_as_number(&v, &x);
+  return x;
+}
+
+// --- Lines in branches that are not taken
+// ------------------------------------------------------------------------------------
+
+bool option_literal(Elaborator *e, const AstExpr *x, CallArg *arg) {
+  Value v;
+  *arg = (CallArg){.pos = x->pos};
+  switch (x->kind) {
+  case AST_INT: v = value_int(x->integer); break;
+  case AST_FLOAT: v = value_float(x->number); break;
+  case AST_BOOL: v = value_bool(x->boolean); break;
+  case AST_STRING: v = value_string(x->text); break;
+  case AST_UNARY: {
+    CallArg inner;
+    if (!option_literal(e, x->unary.x, &inner) || !value_unary(e, x->pos, x->unary.op, inner.value, &v)) return false;
+    break;
+  }
+  default: return false;
+  }
+  arg->value = v;
+  return true;
+}
+
+void options_check(Elaborator *e, AstPos pos, const char *of, int n_args, const AstArg *args, int n,
+                   const Option *options) {
+  bool *given = elaborator_alloc(e, sizeof *given * (size_t)(n + 1));
+  Value ignored;
+  for (int k = 0, place = 0; k < n_args; k++) {
+    CallArg arg;
+    int i = args[k].name.text ? find_option(e, of, args[k].name.text, args[k].name.pos, n, options) : place++;
+    if (i >= n) {
+      if (!args[k].name.text)
+        elaborator_error(e, args[k].value->pos, "too many arguments to %s, which takes %d", of, n);
+      continue;
+    }
+    given[i] = true;
+    if (option_literal(e, args[k].value, &arg)) option_value(e, of, &options[i], &arg, &ignored);
+  }
+  for (int i = 0; i < n; i++)
+    if (!given[i] && options[i].otherwise.kind == VALUE_NONE)
+      elaborator_error(e, pos, "%s needs '%s'", of, options[i].name);
+}

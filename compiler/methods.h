@@ -1,0 +1,11 @@
+// The optimizers of the library (compiler/library/optimizers.nn), which are part of the compiler. Parsed when the first
+// is asked for.
+#ifndef NNC_COMPILER_METHODS_H
+#define NNC_COMPILER_METHODS_H
+
+#include "compiler/ast.h"
+
+const AstItem *method_find(AstItemKind kind, const char *name);   // AST_OPTIMIZER; NULL: there is none
+const AstItem *method_at(AstItemKind kind, int i);                // in the order of the text; NULL behind the last
+
+#endif
