@@ -22,6 +22,12 @@ typedef struct Taps {
   int n, capacity;
   Tapped *items;
 } Taps;
+typedef struct Run {
+  Session s;
+  Trainer step;
+  Safetensors in;
+  Taps taps;
+} Run;
 
 static const Option options[] = {
     OPTION(StepOptions, inputs, "inputs", "FILE", TEXT,
@@ -55,7 +61,7 @@ static int parse_options(int argc, char **argv, StepOptions *o) {
 }
 
 static void keep_tap(void *context, const NncTensor *tensor, const char *arena) {
-  Taps *taps = context;
+  Taps *taps = &((Run *)context)->taps;
   int i = 0;
   while (i < taps->n && strcmp(taps->items[i].tensor->name, tensor->name) != 0) i++;
   if (i == taps->n) {
@@ -68,28 +74,23 @@ static void keep_tap(void *context, const NncTensor *tensor, const char *arena) 
   tensor_from_arena(tensor, arena, taps->items[i].values);
 }
 
-static bool run(Session *s, const StepOptions *o, Taps *taps, Metrics *m) {
-  Safetensors in;
-  int64_t accumulate = nnc_program.accumulate > 1 ? nnc_program.accumulate : 1, records;
-  const NncFunction *train = executor_function(s->train);
-  int64_t batch = function_batch(train);
-  if (!safetensors_open(o->inputs, &in)) return false;
-  bool ok = inputs_check(&in, train, &records);
-  if (ok && !function_is_whole(train) && records != batch * accumulate) {
-    report_error("%s: %lld records, one step takes %lld", o->inputs, (long long)records,
-                 (long long)(batch * accumulate));
+static bool write_batch(void *context, const NncFunction *f, int64_t micro) {
+  Run *r = context;
+  return inputs_read(&r->in, f, micro * function_batch(f), r->s.arena.base);
+}
+
+static bool run(Run *r, const StepOptions *o) {
+  int64_t records, needed = function_batch(executor_function(r->s.train)) * trainer_micro_batches();
+  const NncFunction *train = executor_function(r->s.train);
+  if (!safetensors_open(o->inputs, &r->in)) return false;
+  bool ok = inputs_check(&r->in, train, &records);
+  if (ok && !function_is_whole(train) && records != needed) {
+    report_error("%s: %lld records, one step takes %lld", o->inputs, (long long)records, (long long)needed);
     ok = false;
   }
-  for (int64_t micro = 0; micro < accumulate && ok; micro++) {
-    Executor *e = micro + 1 < accumulate ? s->accumulate : s->train;
-    const NncFunction *f = executor_function(e);
-    ok = inputs_read(&in, f, micro * batch, s->arena.base);
-    if (!ok) break;
-    session_write_arguments(s, f, o->step, o->step * accumulate + micro);
-    ok = executor_run(e, keep_tap, taps);
-    metrics_read(m, f, s->arena.base, 1 / (double)accumulate);
-  }
-  safetensors_close(&in);
+  r->step.state.step = o->step;
+  ok = ok && trainer_step_on(&r->step, &(Batches){.write = write_batch, .tap = keep_tap, .context = r});
+  safetensors_close(&r->in);
   return ok;
 }
 
@@ -152,20 +153,17 @@ int cmd_step(int argc, char **argv) {
   StepOptions o = {.seed = -1, .step = -1};
   int status = parse_options(argc, argv, &o);
   if (status >= 0) return status;
-  Session s = {0};
-  Taps taps = {0};
-  Metrics m = {0};
-  bool ok = output_path_check(o.outputs) && session_open(&s, SESSION_TRAIN, &o.device) && start_values(&s, &o) &&
-            arena_push_persistent(&s.arena);
-  if (ok) {
-    s.total_steps = o.steps ? o.steps : nnc_program.steps > 0 ? nnc_program.steps : o.step + 1;
-    metrics_init(&m, executor_function(s.train));
-    ok = run(&s, &o, &taps, &m) && arena_pull_persistent(&s.arena) && write_outputs(o.outputs, &s, &taps, &m);
-  }
-  for (int i = 0; ok && i < m.n; i++) printf("%s %.9g\n", m.names[i], m.values[i]);
-  for (int i = 0; i < taps.n; i++) free(taps.items[i].values);
-  free(taps.items);
-  metrics_free(&m);
-  session_close(&s);
+  Run r = {0};
+  const Metrics *m = &r.step.metrics;
+  bool ok = output_path_check(o.outputs) && session_open(&r.s, SESSION_TRAIN, &o.device) && start_values(&r.s, &o) &&
+            arena_push_persistent(&r.s.arena);
+  int64_t steps = o.steps ? o.steps : nnc_program.steps > 0 ? nnc_program.steps : o.step + 1;
+  ok = ok && trainer_open(&r.step, &r.s, NULL, steps, 0) && run(&r, &o) && arena_pull_persistent(&r.s.arena) &&
+       write_outputs(o.outputs, &r.s, &r.taps, m);
+  for (int i = 0; ok && i < m->n; i++) printf("%s %.9g\n", m->names[i], m->values[i]);
+  for (int i = 0; i < r.taps.n; i++) free(r.taps.items[i].values);
+  free(r.taps.items);
+  trainer_close(&r.step);
+  session_close(&r.s);
   return ok ? EXIT_DONE : EXIT_DIAGNOSTIC;
 }

@@ -24,21 +24,14 @@ typedef struct TrainOptions {
 typedef struct Training {
   TrainOptions o;
   Session s;
+  Trainer run;
   Dataset train_data, eval_data;
   bool has_eval;
-  TrainState state;
-  int64_t records_per_step, steps_per_epoch, total;
   char *before;   // Owned; with --find-nan the persistent values before the step; NULL: none yet
   CheckpointLock lock;
   KeptCheckpoints kept;
-  bool one_record;          // all inputs are whole: every step is an epoch, whose end means nothing
-  int64_t shuffled_epoch;   // -1: not yet
   bool best_failed;         // the last attempt to write the best evaluation's weights
   bool evaluation_failed;   // the last evaluation's loss is no finite number
-  bool staged;              // the next batch is on its way to the device
-  Metrics metrics;          // of the last step
-  double *shares;           // Owned; the metrics of each micro-batch, on all ranks
-  bool stop;                // with several ranks: one was asked to end
   int64_t saved_step;       // of the checkpoint that this run last wrote; 0: none yet
   Log log;
   Progress progress;
@@ -95,47 +88,18 @@ static int parse_options(int argc, char **argv, TrainOptions *o) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Before the first step
 
-// One after the other, of this rank.
-static int64_t micro_batches(void) { return nnc_program.accumulate > 1 ? nnc_program.accumulate : 1; }
-
 static bool is_first_rank(void) { return ranks.rank == 0; }   // which alone prints and writes
-
-static bool count_steps(Training *t) {
-  const NncProgram *p = &nnc_program;
-  int64_t batch = function_batch(program_function("train"));
-  t->one_record = function_is_whole(program_function("train"));
-  t->records_per_step = t->one_record ? t->train_data.records : batch * micro_batches() * ranks.size;
-  t->steps_per_epoch = t->train_data.records / t->records_per_step;
-  if (t->steps_per_epoch == 0) {
-    report_error("the train data has %lld records, one step%s takes %lld", (long long)t->train_data.records,
-                 ranks.size > 1 ? " of all ranks" : "", (long long)t->records_per_step);
-    return false;
-  }
-  double epochs = t->o.epochs > 0 ? t->o.epochs : p->epochs;
-  if (epochs * (double)t->steps_per_epoch > 0x1p53) {
-    report_error("%g epochs of %lld steps are more steps than can be counted", epochs, (long long)t->steps_per_epoch);
-    return false;
-  }
-  t->total = t->o.steps > 0                     ? t->o.steps
-             : t->o.epochs > 0 || p->steps <= 0 ? (int64_t)(epochs * (double)t->steps_per_epoch + 0.5)
-                                                : p->steps;
-  if (t->total < 1) t->total = 1;
-  t->s.total_steps = t->state.total = t->total;
-  t->state.per_epoch = t->steps_per_epoch;
-  t->state.micro_batches = micro_batches() * ranks.size;
-  t->state.threads = t->s.arena.threads;
-  return true;
-}
 
 // A resumed run with other options is another run than the one that began.
 static void warn_of_differences(const Training *t, const TrainState *saved) {
   const struct {
     const char *what, *effect;
     int64_t before, now;
-  } values[] = {{"steps in all", "the schedule of the learning rate differs", saved->total, t->state.total},
-                {"steps per epoch", "the order of the records differs", saved->per_epoch, t->state.per_epoch},
-                {"micro-batches a step", "sums are rounded otherwise", saved->micro_batches, t->state.micro_batches},
-                {"threads", "sums are rounded otherwise", saved->threads, t->state.threads}};
+  } values[] = {{"steps in all", "the schedule of the learning rate differs", saved->total, t->run.state.total},
+                {"steps per epoch", "the order of the records differs", saved->per_epoch, t->run.state.per_epoch},
+                {"micro-batches a step", "sums are rounded otherwise", saved->micro_batches,
+                 t->run.state.micro_batches},
+                {"threads", "sums are rounded otherwise", saved->threads, t->run.state.threads}};
   for (size_t i = 0; i < sizeof values / sizeof *values && is_first_rank(); i++)
     if (values[i].before && values[i].now && values[i].before != values[i].now)
       report_warning("the checkpoint is of a run with %lld %s, this one has %lld: %s", (long long)values[i].before,
@@ -144,29 +108,28 @@ static void warn_of_differences(const Training *t, const TrainState *saved) {
 
 static bool start_values(Training *t) {
   const TrainOptions *o = &t->o;
-  t->state.best = INFINITY;
-  t->state.seed = o->seed >= 0 ? o->seed : nnc_program.seed;
+  t->run.state.best = INFINITY;
+  t->run.state.seed = o->seed >= 0 ? o->seed : nnc_program.seed;
   if (o->resume) {
-    TrainState saved = t->state;
+    TrainState saved = t->run.state;
     if (!checkpoint_resume(*o->resume ? o->resume : o->save, &t->s.arena, &saved)) return false;
     warn_of_differences(t, &saved);
-    saved.total = t->state.total, saved.per_epoch = t->state.per_epoch, saved.micro_batches = t->state.micro_batches;
-    if (!saved.threads) saved.threads = t->state.threads;
-    t->state = saved;
-    if (o->seed >= 0 && o->seed != t->state.seed) {
+    saved.total = t->run.state.total, saved.per_epoch = t->run.state.per_epoch,
+    saved.micro_batches = t->run.state.micro_batches;
+    if (!saved.threads) saved.threads = t->run.state.threads;
+    t->run.state = saved;
+    if (o->seed >= 0 && o->seed != t->run.state.seed) {
       report_error("--seed=%lld, but the checkpoint was trained with seed %lld", (long long)o->seed,
-                   (long long)t->state.seed);
+                   (long long)t->run.state.seed);
       return false;
     }
-  } else if (!init_persistent(&t->s.arena, (uint64_t)t->state.seed) ||
+  } else if (!init_persistent(&t->s.arena, (uint64_t)t->run.state.seed) ||
              (o->weights && !weights_load(o->weights, &t->s.arena))) {
     return false;
   }
-  t->s.seed = (uint64_t)t->state.seed;
+  t->s.seed = (uint64_t)t->run.state.seed;
   return arena_push_persistent(&t->s.arena);
 }
-
-static int share_numbers(const Training *t);
 
 static bool open_training(Training *t) {
   TrainOptions *o = &t->o;
@@ -194,17 +157,13 @@ static bool open_training(Training *t) {
     report_error("--find-nan runs a step op by op, on one rank: start it without mpirun");
     return false;
   }
-  if (!count_steps(t) || !start_values(t) || !log_open(&t->log, o->log, o->resume ? t->state.step : -1)) return false;
-  if (o->keep && o->resume && is_first_rank()) kept_find(&t->kept, o->save, t->state.step);
-  metrics_init(&t->metrics, f);
-  t->shares = xcalloc((size_t)(ranks.size * share_numbers(t)), sizeof *t->shares);
-  t->shuffled_epoch = -1;
+  bool counted = trainer_open(&t->run, &t->s, &t->train_data, o->steps, o->epochs);
+  t->run.stages = !o->find_nan;
+  if (!counted || !start_values(t) || !log_open(&t->log, o->log, o->resume ? t->run.state.step : -1)) return false;
+  if (o->keep && o->resume && is_first_rank()) kept_find(&t->kept, o->save, t->run.state.step);
   t->start = seconds_now();
   return true;
 }
-
-// Of a step: each micro-batch's metrics, then whether this rank was asked to end.
-static int share_numbers(const Training *t) { return (int)micro_batches() * t->metrics.n + 1; }
 
 static uint64_t parameter_sum(const Training *t) {
   uint64_t sum = 0;
@@ -232,11 +191,11 @@ static bool ranks_start_alike(const Training *t) {
       {"eval records", (uint64_t)(t->has_eval ? t->eval_data.records : 0), true},
       {"other train data", ranks_data_sum(&t->train_data), false},
       {"other eval data", ranks_data_sum(&t->eval_data), false},
-      {"steps in all", (uint64_t)t->total, true},
+      {"steps in all", (uint64_t)t->run.total, true},
       {"--stop-at", (uint64_t)t->o.stop_at, true},
       {"--save-every", (uint64_t)t->o.save_every, true},
       {"--keep", (uint64_t)t->o.keep, true},
-      {"steps done", (uint64_t)t->state.step, true},
+      {"steps done", (uint64_t)t->run.state.step, true},
       {"another file to begin with", start_file_sum(&t->o), false},
       {"other parameters", parameter_sum(t), false},
   };
@@ -247,44 +206,16 @@ static void close_training(Training *t) {
   session_close(&t->s);
   dataset_free(&t->train_data);
   dataset_free(&t->eval_data);
-  metrics_free(&t->metrics);
   metrics_free(&t->progress.sum);   // still there after an error
   free(t->kept.steps);
   free(t->before);
-  free(t->shares);
+  trainer_close(&t->run);
   checkpoint_unlock(&t->lock);
   free(t->default_path);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Steps
-
-static Executor *executor_of(const Training *t, int64_t micro) {
-  return micro + 1 < micro_batches() ? t->s.accumulate : t->s.train;
-}
-
-static void write_batch(Training *t, int64_t step, int64_t micro) {
-  int64_t epoch = step / t->steps_per_epoch, position = step % t->steps_per_epoch, all = micro_batches() * ranks.size,
-          number = micro * ranks.size + ranks.rank;   // of the micro-batch in the step
-  if (epoch != t->shuffled_epoch) {
-    dataset_shuffle(&t->train_data, t->s.seed, (uint64_t)epoch);
-    t->shuffled_epoch = epoch;
-  }
-  const NncFunction *f = executor_function(executor_of(t, micro));
-  int64_t first = position * t->records_per_step + number * (t->records_per_step / all);
-  dataset_fill(&t->train_data, f, first, first, t->s.arena.base);
-  session_write_arguments(&t->s, f, step, step * all + number);
-}
-
-// While a device works on a batch the next one is made and copied.
-static bool stage_next(Training *t, int64_t micro) {
-  int64_t step = t->state.step + (micro + 1) / micro_batches(), next = (micro + 1) % micro_batches();
-  Executor *e = executor_of(t, next);
-  t->staged = executor_can_stage(e) && step < t->total && !t->o.find_nan;
-  if (!t->staged) return true;
-  write_batch(t, step, next);
-  return executor_stage(e);
-}
 
 // The persistent part of the far arena: in its file the copy lies behind it (SESSION_SPARE), else in t->before.
 static bool copy_far(const Training *t, bool back) {
@@ -315,87 +246,55 @@ static bool keep_values(Training *t) {
 
 // The last step once more, op by op.
 static void search_last_step(Training *t) {
-  NanSearch search = {.step = t->state.step};
-  int64_t step = t->state.step - 1;
+  NanSearch search = {.step = t->run.state.step};
+  int64_t step = t->run.state.step - 1;
   memcpy(t->s.arena.base, t->before, (size_t)nnc_program.persistent_bytes);
   bool ok = copy_far(t, true) && arena_push_persistent(&t->s.arena) &&
-            (step % t->steps_per_epoch != 0 || session_begin_text(&t->s, NULL));
-  for (int64_t micro = 0; ok && !search.found && micro < micro_batches(); micro++) {
-    write_batch(t, step, micro);
-    ok = find_nan(&search, executor_of(t, micro), &t->s.arena);
+            (step % t->run.steps_per_epoch != 0 || session_begin_text(&t->s, NULL));
+  for (int64_t micro = 0; ok && !search.found && micro < trainer_micro_batches(); micro++) {
+    Executor *e = trainer_write_batch(&t->run, step, micro);
+    ok = find_nan(&search, e, &t->s.arena);
   }
   if (ok && !search.found && search.infinity) fprintf(stderr, "%s: %s\n", report_name(), search.infinity);
   else if (ok && !search.found) fprintf(stderr, "%s: run again, the step leaves finite numbers only\n", report_name());
   free(search.infinity);
 }
 
-// The mean over the micro-batches of all ranks, in their order; and whether any rank was asked to end.
-static void gather_metrics(Training *t) {
-  int n = t->metrics.n, numbers = share_numbers(t);
-  double weight = 1 / (double)(micro_batches() * ranks.size);
-  if (ranks.size > 1) ranks_gather(t->shares + ranks.rank * numbers, numbers, t->shares);
-  metrics_reset(&t->metrics);
-  for (int64_t micro = 0; micro < micro_batches(); micro++)
-    for (int r = 0; r < ranks.size; r++)
-      for (int i = 0; i < n; i++) t->metrics.values[i] += weight * t->shares[r * numbers + micro * n + i];
-  for (int r = 0; r < ranks.size; r++) t->stop |= t->shares[(r + 1) * numbers - 1] != 0;
-}
-
 // Ranks stop together, as they have agreed in a step.
-static bool stop_requested(const Training *t) { return ranks.size > 1 ? t->stop : signals_stop_requested(); }
+static bool stop_requested(const Training *t) { return ranks.size > 1 ? t->run.stop : signals_stop_requested(); }
 
-static bool run_step(Training *t) {
-  int64_t accumulate = micro_batches();
-  if (t->state.step % t->steps_per_epoch == 0 && !session_begin_text(&t->s, NULL)) return false;
-  int n = t->metrics.n, numbers = share_numbers(t);
-  double *own = t->shares + ranks.rank * numbers;
-  for (int64_t micro = 0; micro < accumulate; micro++) {
-    Executor *e = executor_of(t, micro);
-    const NncFunction *f = executor_function(e);
-    if (!t->staged) write_batch(t, t->state.step, micro);
-    if (!executor_start(e) || !stage_next(t, micro) || !executor_finish(e)) return false;
-    metrics_reset(&t->metrics);
-    metrics_read(&t->metrics, f, t->s.arena.base, 1);
-    memcpy(own + micro * n, t->metrics.values, (size_t)n * sizeof *own);
-  }
-  own[numbers - 1] = signals_stop_requested();
-  gather_metrics(t);
-  t->state.step++;
-  return true;
-}
-
-static double epoch_of(const Training *t) { return (double)t->state.step / (double)t->steps_per_epoch; }
+static double epoch_of(const Training *t) { return (double)t->run.state.step / (double)t->run.steps_per_epoch; }
 
 static bool save(Training *t) {
-  bool ok = arena_pull_persistent(&t->s.arena) && checkpoint_save(t->o.save, &t->s.arena, &t->state, false);
-  if (ok) t->saved_step = t->state.step;
-  return ok && (!t->o.keep || !is_first_rank() || kept_add(&t->kept, t->o.save, t->state.step, t->o.keep));
+  bool ok = arena_pull_persistent(&t->s.arena) && checkpoint_save(t->o.save, &t->s.arena, &t->run.state, false);
+  if (ok) t->saved_step = t->run.state.step;
+  return ok && (!t->o.keep || !is_first_rank() || kept_add(&t->kept, t->o.save, t->run.state.step, t->o.keep));
 }
 
 // Early stopping, --keep: the weights of the best evaluation go into a file of their own.
 static void note_loss(Training *t, const Metrics *m) {
   if (nnc_program.patience <= 0 && !t->o.keep) return;
   double loss = metrics_loss(m, program_function("eval"));
-  if (!(loss < t->state.best)) {
-    t->state.since_best++;
+  if (!(loss < t->run.state.best)) {
+    t->run.state.since_best++;
     return;
   }
   char *path = path_beside(t->o.save, ".best");
   t->best_failed = !arena_pull_persistent(&t->s.arena) || !weights_save(path, &t->s.arena);
   ranks_broadcast(&t->best_failed, sizeof t->best_failed);
   free(path);
-  if (!t->best_failed) t->state.best = loss;   // else the next better one is tried
-  t->state.since_best = 0;
+  if (!t->best_failed) t->run.state.best = loss;   // else the next better one is tried
+  t->run.state.since_best = 0;
 }
 
 static bool out_of_patience(const Training *t) {
-  return nnc_program.patience > 0 && t->state.since_best >= nnc_program.patience;
+  return nnc_program.patience > 0 && t->run.state.since_best >= nnc_program.patience;
 }
 
 static void print_evaluation(Training *t, const Metrics *m) {
-  log_record(&t->log, "eval", t->state.step, epoch_of(t), m, -1, seconds_now() - t->start);
+  log_record(&t->log, "eval", t->run.state.step, epoch_of(t), m, -1, seconds_now() - t->start);
   report_clear_line();
-  printf("eval after step %lld:", (long long)t->state.step);
+  printf("eval after step %lld:", (long long)t->run.state.step);
   for (int i = 0; i < m->n; i++) printf("  %s %.4f", m->names[i], m->values[i]);
   printf("  (%lld records)\n", (long long)t->eval_data.records);
   fflush(stdout);
@@ -426,7 +325,7 @@ static bool evaluate(Training *t) {
 // The device or the data failed, and has said why. What was saved before stays as it is.
 static void stop_failed(const Training *t, int64_t step) {
   report_clear_line();
-  fprintf(stderr, "%s: stopped in step %lld of %lld", report_name(), (long long)step, (long long)t->total);
+  fprintf(stderr, "%s: stopped in step %lld of %lld", report_name(), (long long)step, (long long)t->run.total);
   if (t->saved_step > 0)
     fprintf(stderr, "; %s holds the state after step %lld: continue with --resume", t->o.save,
             (long long)t->saved_step);
@@ -436,26 +335,27 @@ static void stop_failed(const Training *t, int64_t step) {
 // The last step left no NaN and no infinity, neither in its loss nor, where a file is to be written or evaluated, in
 // what it updated. Else the last good checkpoint is kept: the state goes into a file of its own.
 static bool step_is_finite(Training *t, bool check_values) {
-  const char *broken = metrics_losses_finite(&t->metrics, executor_function(t->s.train)) ? NULL : "the loss";
+  const char *broken = metrics_losses_finite(&t->run.metrics, executor_function(t->s.train)) ? NULL : "the loss";
   if (!broken && !check_values) return true;
   const NncTensor *value = NULL;
   if (!arena_pull_persistent(&t->s.arena) || (!broken && !checkpoint_not_finite(&t->s.arena, false, &value))) {
-    stop_failed(t, t->state.step);
+    stop_failed(t, t->run.state.step);
     if (ranks.size > 1) ranks_abort(EXIT_DIAGNOSTIC);   // the others wait for this one
     return false;
   }
   if (ranks_agree(!broken && !value)) return true;
   if (!is_first_rank()) {
-    checkpoint_save("", &t->s.arena, &t->state, true);   // gives its parts
+    checkpoint_save("", &t->s.arena, &t->run.state, true);   // gives its parts
     return false;
   }
   if (broken)
-    report_error("the loss is not a finite number at step %lld (epoch %.3f)", (long long)t->state.step, epoch_of(t));
+    report_error("the loss is not a finite number at step %lld (epoch %.3f)", (long long)t->run.state.step,
+                 epoch_of(t));
   else if (value)
     report_error("%s holds numbers that are not finite after step %lld (epoch %.3f)", value->name,
-                 (long long)t->state.step, epoch_of(t));
+                 (long long)t->run.state.step, epoch_of(t));
   char *path = path_beside(t->o.save, ".nan");
-  if (checkpoint_save(path, &t->s.arena, &t->state, true))
+  if (checkpoint_save(path, &t->s.arena, &t->run.state, true))
     fprintf(stderr, "%s: the state after that step is in %s\n", report_name(), path);
   free(path);
   if (t->o.find_nan) search_last_step(t);
@@ -466,26 +366,26 @@ static bool step_is_finite(Training *t, bool check_values) {
 // The exit status.
 static int train_loop(Training *t) {
   const NncFunction *f = executor_function(t->s.train);
-  double epochs = (double)t->total / (double)t->steps_per_epoch;
+  double epochs = (double)t->run.total / (double)t->run.steps_per_epoch;
   bool evaluated = false, saved = false;
-  progress_start(&t->progress, f, t->state.step, t->total, t->o.print_every, t->o.quiet);
-  int64_t end = t->o.stop_at > 0 && t->o.stop_at < t->total ? t->o.stop_at : t->total;
-  while (t->state.step < end && !stop_requested(t) && !out_of_patience(t)) {
-    double rate = nnc_program.n_groups ? schedule_rate(&nnc_program.groups[0], t->state.step, t->total) : -1;
-    if ((t->o.find_nan && !keep_values(t)) || !run_step(t)) {
-      stop_failed(t, t->state.step + 1);
+  progress_start(&t->progress, f, t->run.state.step, t->run.total, t->o.print_every, t->o.quiet);
+  int64_t end = t->o.stop_at > 0 && t->o.stop_at < t->run.total ? t->o.stop_at : t->run.total;
+  while (t->run.state.step < end && !stop_requested(t) && !out_of_patience(t)) {
+    double rate = nnc_program.n_groups ? schedule_rate(&nnc_program.groups[0], t->run.state.step, t->run.total) : -1;
+    if ((t->o.find_nan && !keep_values(t)) || !trainer_step(&t->run)) {
+      stop_failed(t, t->run.state.step + 1);
       if (ranks.size > 1) ranks_abort(EXIT_DIAGNOSTIC);
       return EXIT_DIAGNOSTIC;
     }
-    bool epoch_ends = !t->one_record && t->state.step % t->steps_per_epoch == 0;
-    log_record(&t->log, "train", t->state.step, epoch_of(t), &t->metrics, rate, seconds_now() - t->start);
+    bool epoch_ends = !t->run.one_record && t->run.state.step % t->run.steps_per_epoch == 0;
+    log_record(&t->log, "train", t->run.state.step, epoch_of(t), &t->run.metrics, rate, seconds_now() - t->start);
     int64_t every = nnc_program.eval_every;
-    evaluated = t->has_eval && (every > 0 ? t->state.step % every == 0 : epoch_ends);
-    saved = epoch_ends || (t->o.save_every > 0 && t->state.step % t->o.save_every == 0);
-    if (!step_is_finite(t, t->o.find_nan || evaluated || saved || t->state.step == end || stop_requested(t)))
+    evaluated = t->has_eval && (every > 0 ? t->run.state.step % every == 0 : epoch_ends);
+    saved = epoch_ends || (t->o.save_every > 0 && t->run.state.step % t->o.save_every == 0);
+    if (!step_is_finite(t, t->o.find_nan || evaluated || saved || t->run.state.step == end || stop_requested(t)))
       return EXIT_DIAGNOSTIC;
-    progress_step(&t->progress, t->state.step, epoch_of(t), epochs, &t->metrics, (double)t->records_per_step,
-                  epoch_ends || t->state.step == end);
+    progress_step(&t->progress, t->run.state.step, epoch_of(t), epochs, &t->run.metrics,
+                  (double)t->run.records_per_step, epoch_ends || t->run.state.step == end);
     double paused = seconds_now();
     if (evaluated && !evaluate(t)) return EXIT_DIAGNOSTIC;
     if (saved && !save(t)) {
@@ -495,10 +395,10 @@ static int train_loop(Training *t) {
     progress_exclude(&t->progress, seconds_now() - paused);
   }
   progress_end(&t->progress);
-  bool patient = !out_of_patience(t), interrupted = t->state.step < end && patient;
-  if (t->state.step == t->total && t->has_eval && !evaluated && !evaluate(t)) return EXIT_DIAGNOSTIC;
+  bool patient = !out_of_patience(t), interrupted = t->run.state.step < end && patient;
+  if (t->run.state.step == t->run.total && t->has_eval && !evaluated && !evaluate(t)) return EXIT_DIAGNOSTIC;
   // interrupted before the first step: an older checkpoint is worth more
-  bool began = t->state.step > t->progress.first_step;
+  bool began = t->run.state.step > t->progress.first_step;
   if (began && !saved && !save(t)) return EXIT_DIAGNOSTIC;
   if (!is_first_rank())
     return !interrupted && t->best_failed ? EXIT_DIAGNOSTIC : interrupted ? EXIT_INTERRUPTED : EXIT_DONE;
@@ -506,14 +406,14 @@ static int train_loop(Training *t) {
     if (!patient)
       printf("stopped after step %lld: no better loss than %.4f in %lld evaluations; its weights are in the .best "
              "file\n",
-             (long long)t->state.step, t->state.best, (long long)t->state.since_best);
+             (long long)t->run.state.step, t->run.state.best, (long long)t->run.state.since_best);
     if (t->evaluation_failed) report_error("the loss of the last evaluation is not a finite number");
-    if (!t->o.quiet) printf("%lld steps done; saved %s\n", (long long)t->state.step, t->o.save);
+    if (!t->o.quiet) printf("%lld steps done; saved %s\n", (long long)t->run.state.step, t->o.save);
     return t->evaluation_failed || t->best_failed ? EXIT_DIAGNOSTIC : EXIT_DONE;
   }
   if (began)
     fprintf(stderr, "%s: interrupted after step %lld of %lld; saved %s; continue with --resume\n", report_name(),
-            (long long)t->state.step, (long long)t->total, t->o.save);
+            (long long)t->run.state.step, (long long)t->run.total, t->o.save);
   else fprintf(stderr, "%s: interrupted before the first step\n", report_name());
   return EXIT_INTERRUPTED;
 }
@@ -521,9 +421,9 @@ static int train_loop(Training *t) {
 static int train(Training *t) {
   bool ok = ranks_agree(open_training(t)) && ranks_start_alike(t) && session_join(&t->s);
   if (!ok) return EXIT_DIAGNOSTIC;
-  if (t->state.step >= t->total) {
+  if (t->run.state.step >= t->run.total) {
     if (is_first_rank())
-      printf("step %lld of %lld: nothing left to do\n", (long long)t->state.step, (long long)t->total);
+      printf("step %lld of %lld: nothing left to do\n", (long long)t->run.state.step, (long long)t->run.total);
     return EXIT_DONE;
   }
   if (ranks.size > 1 && is_first_rank() && !t->o.quiet) printf("%d ranks\n", ranks.size);

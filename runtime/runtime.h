@@ -252,6 +252,8 @@ double schedule_rate(const NncGroup *g, int64_t step, int64_t total);
 // hyper: n numbers, 3 per group, then perhaps a micro-batch's share of the step,
 // and whether this rank is the last.
 void schedule_fill(double *hyper, int64_t n, int64_t step, int64_t total);
+// Group 0 has this learning rate instead, and the others keep their ratio to it.
+void schedule_set_rate(double *hyper, double rate);
 
 // ---------------------------------------------------------------------------------------------------------------------
 // safetensors.c: files of named tensors
@@ -467,6 +469,8 @@ void dataset_shuffle(Dataset *d, uint64_t seed, uint64_t epoch);
 void dataset_fill(const Dataset *d, const NncFunction *f, int64_t first, int64_t fill, char *arena);
 // records per call: the first dimension of its inputs that are not whole; 1 when all are
 int64_t function_batch(const NncFunction *f);
+// rows of its outputs per call: records, or what a function of whole inputs has, such as the nodes of a graph
+int64_t function_rows(const NncFunction *f);
 bool function_is_whole(const NncFunction *f);   // it has inputs, and all are whole
 
 // inputs.c: inputs from elsewhere
@@ -487,6 +491,7 @@ typedef struct Session {
   uint64_t seed;
   uint64_t seed_aside;   // of what evaluation and prediction draw: the program's own, so that runs are compared
   int64_t total_steps;   // of the schedule
+  double rate;           // of the first parameter group, instead of the schedule's; NaN: as that says
 } Session;
 // SPARE: the far arena's file has room for a copy of the persistent part behind it
 enum { SESSION_TRAIN = 1, SESSION_EVAL = 2, SESSION_PREDICT = 4, SESSION_SPARE = 8 };
@@ -522,6 +527,37 @@ bool metrics_losses_finite(const Metrics *m, const NncFunction *f);
 // Mean over every record of the data set; see docs/runtime.md for the last, incomplete batch. Carried states go through
 // a continued text and are as before afterwards.
 bool session_evaluate(Session *s, const Dataset *d, Metrics *out);
+
+// ---------------------------------------------------------------------------------------------------------------------
+// trainer.c: steps of a training
+typedef struct Trainer {
+  Session *session;   // Borrowed, with its function train
+  Dataset *data;      // Borrowed; NULL: batches come from elsewhere
+  TrainState state;
+  int64_t records_per_step, steps_per_epoch, total;   // of one rank's data all; without data an epoch is a step
+  bool one_record;          // all inputs are whole: every step is an epoch, whose end means nothing
+  int64_t shuffled_epoch;   // -1: not yet
+  bool stages;              // the next batch is made while a device works on this one
+  bool staged;              // it is on its way there
+  Metrics metrics;          // of the last step
+  double *shares;           // Owned; the metrics of each micro-batch, on all ranks
+  bool stop;                // with several ranks: one was asked to end
+} Trainer;
+// After session_open; steps, epochs 0: as the program says. Sets the session's schedule. False after reporting.
+bool trainer_open(Trainer *t, Session *s, Dataset *data, int64_t steps, double epochs);
+void trainer_close(Trainer *t);
+void trainer_set_total(Trainer *t, int64_t total);   // steps of the whole run
+int64_t trainer_micro_batches(void);                 // of a step, one after the other, of this rank
+// The batch and the other arguments of a micro-batch, for what is returned. Borrowed.
+Executor *trainer_write_batch(Trainer *t, int64_t step, int64_t micro);
+bool trainer_step(Trainer *t);   // the next one on the data: sets metrics, counts the step
+// The next one on batches from elsewhere.
+typedef struct Batches {
+  bool (*write)(void *context, const NncFunction *f, int64_t micro);   // the inputs of f
+  TapFn tap;                                                           // NULL: none
+  void *context;                                                       // of both
+} Batches;
+bool trainer_step_on(Trainer *t, const Batches *batches);
 
 // ---------------------------------------------------------------------------------------------------------------------
 // progress.c and log.c
