@@ -1,4 +1,4 @@
-// codegen_emit: a planned module to kernels, LLVM IR, assembly, tables or an executable.
+// codegen_emit: a planned module to kernels, LLVM IR, assembly, tables, an executable or a library.
 #include "codegen/codegen.h"
 
 #include <errno.h>
@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 
 #include "codegen/kernel/translate.h"
+#include "codegen/library.h"
 #include "codegen/link.h"
 #include "codegen/output.h"
 #include "codegen/parallel.h"
@@ -68,8 +69,9 @@ static bool build(Program *p) {
 }
 
 // In a folder beside the output.
-static bool emit_executable(Program *p) {
+static bool emit_program(Program *p, bool library) {
   CodegenOptions real = *p->options;
+  real.library = library;
   if (output_is_special(real.output)) {
     fprintf(stderr, "nnc: error: cannot write '%s': it is not a regular file\n", real.output);
     return false;
@@ -81,7 +83,7 @@ static bool emit_executable(Program *p) {
   bool ok = scratch_begin(&scratch, output, real.keep_temporaries);
   if (ok) {
     p->folder = scratch.folder;
-    ok = build(p);
+    ok = (!library || library_write_parts(p->module, p->folder)) && build(p);
     scratch_end(&scratch);
   }
   free(output);
@@ -97,13 +99,16 @@ bool codegen_emit(const CodegenTarget *target, MlirModule module, CodegenEmit wh
   case CODEGEN_KERNELS: emitted_kernels_text(&kernels, &text); break;
   case CODEGEN_TABLES: ok = tables_write(target, module, &kernels, options, NULL, &text); break;
   case CODEGEN_EXE:
-    ok = emit_executable(&(Program){.target = target, .module = module, .kernels = &kernels, .options = options});
+  case CODEGEN_LIBRARY:
+    ok = emit_program(&(Program){.target = target, .module = module, .kernels = &kernels, .options = options},
+                      what == CODEGEN_LIBRARY);
     break;
   case CODEGEN_LLVM:
   case CODEGEN_ASM:
   case CODEGEN_PTX: ok = target->lower_text(target, &kernels, what, options, &text); break;
   }
-  ok = ok && (what == CODEGEN_EXE || output_write_text(options->output, &text));
+  bool linked = what == CODEGEN_EXE || what == CODEGEN_LIBRARY;
+  ok = ok && (linked || output_write_text(options->output, &text));
   text_free(&text);
   emitted_kernels_free(&kernels);
   return ok;

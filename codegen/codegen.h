@@ -9,7 +9,8 @@
 #include "passes/passes.h"
 
 typedef struct CodegenOptions {
-  const char *output;        // path of the executable, object or text
+  const char *output;        // path of the executable, library or text
+  bool library;              // what is linked: else an executable; set by codegen_emit
   const char *source_name;   // .nn file, for the tables
   uint64_t source_id;        // tells it from other files of that name; 0: not known
   const char *far_path;      // of the file of the far arena, for the program; NULL: the folder where it runs
@@ -61,7 +62,8 @@ typedef enum CodegenEmit {
   CODEGEN_ASM,
   CODEGEN_PTX,
   CODEGEN_TABLES,
-  CODEGEN_EXE
+  CODEGEN_EXE,
+  CODEGEN_LIBRARY   // of codegen_is_static: an archive, else a shared one; and its header
 } CodegenEmit;
 // Requires a module after `plan`. Text goes to `output` ("-": stdout); an executable is written beside it and renamed
 // into place, so that a failure leaves no half-written file. Returns false after reporting.

@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "codegen/library.h"
 #include "codegen/link.h"
 #include "support/alloc.h"
 #include "support/bytes.h"
@@ -133,8 +134,18 @@ Link *link_begin(const char *tables_path, const char *folder, const CodegenOptio
     fprintf(stderr, "nnc: error: the runtime library libnncrt.a was not found, neither beside the compiler nor "
                     "in " NNC_INSTALL_LIBDIR "\n");
   } else {
-    const char *argv[] = {C_COMPILER, "-std=gnu17", "-O1",     "-pipe",     "-c", "-I",
-                          l->include, "-o",         l->object, tables_path, NULL};
+    const char *argv[] = {C_COMPILER,
+                          "-std=gnu17",
+                          "-O1",
+                          "-pipe",
+                          "-c",
+                          "-I",
+                          l->include,
+                          "-o",
+                          l->object,
+                          tables_path,
+                          options->library ? "-fPIC" : NULL,
+                          NULL};
     l->compiler = start(l, argv);
   }
   if (l->compiler) return l;
@@ -157,8 +168,48 @@ static const Mpi *find_mpi(const CodegenOptions *options) {
   return NULL;
 }
 
-static bool link_executable(const Link *l, int n_objects, const char *const *objects, const char *path) {
-  const char *argv[64];
+// The objects and the archives that every program is made of; room for 56 more.
+static int add_objects(const Link *l, int n_objects, const char *const *objects, const char *engine,
+                       const char *argv[]) {
+  int n = 0;
+  argv[n++] = l->object;
+  for (int i = 0; i < n_objects && n < 48; i++) argv[n++] = objects[i];
+  if (engine) argv[n++] = engine;
+  argv[n++] = l->archive;
+  return n;
+}
+
+static bool run(const Link *l, const char *const *argv, const char *what) {
+  pid_t pid = start(l, argv);
+  return pid && wait_for(l, pid, what);
+}
+
+// All of a library in one object, of which others see one symbol; its libraries are linked with the program that it
+// becomes part of.
+static bool link_archive(const Link *l, int n_objects, const char *const *objects, const char *path) {
+  char *whole = text_format("%s/library.o", l->folder), *symbol = library_symbol(l->folder);
+  const char *argv[64] = {C_COMPILER, "-r", "-nostdlib", "-o", whole};
+  int n = 5;
+  n += add_objects(l, n_objects, objects, NULL, argv + n);
+  argv[n] = NULL;
+  const char *hide[] = {"objcopy", "--strip-debug", "--keep-global-symbol", symbol, whole, NULL},
+             *archive[] = {"ar", "rcs", path, whole, NULL};
+  bool ok = symbol && run(l, argv, "linking the library") && run(l, hide, "linking the library") &&
+            run(l, archive, "linking the library");
+  free(whole);
+  free(symbol);
+  return ok;
+}
+
+// An executable or a shared library.
+static bool link_program(const Link *l, int n_objects, const char *const *objects, const char *path) {
+  bool library = l->options->library;
+  const char *argv[80], *slash = strrchr(l->archive, '/'), *name = strrchr(l->options->output, '/');
+  char *exports = text_format("-Wl,--version-script=%s/exports", l->folder),
+       *soname = text_format("-Wl,-soname,%s", name ? name + 1 : l->options->output);
+  // what stands between the runtime and an MPI lies beside the runtime
+  const Mpi *mpi = find_mpi(l->options);
+  char *engine = mpi ? text_format("%.*s/libnncrt_%s.a", (int)(slash - l->archive), l->archive, mpi->name) : NULL;
   int n = 0;
   argv[n++] = C_COMPILER;
 #ifdef NNC_SANITIZE
@@ -166,24 +217,20 @@ static bool link_executable(const Link *l, int n_objects, const char *const *obj
 #else
   argv[n++] = "-Wl,--strip-debug";   // the runtime's: a quarter of the linker's time, half of the file
 #endif
+  if (library) argv[n++] = "-shared", argv[n++] = "-Wl,-z,defs", argv[n++] = exports, argv[n++] = soname;
   argv[n++] = "-o";
   argv[n++] = path;
-  argv[n++] = l->object;
-  for (int i = 0; i < n_objects && n < 48; i++) argv[n++] = objects[i];
-  // what stands between the runtime and an MPI lies beside the runtime
-  const Mpi *mpi = find_mpi(l->options);
-  const char *slash = strrchr(l->archive, '/');
-  char *engine = mpi ? text_format("%.*s/libnncrt_%s.a", (int)(slash - l->archive), l->archive, mpi->name) : NULL;
-  if (engine) argv[n++] = engine;
-  argv[n++] = l->archive;
+  n += add_objects(l, n_objects, objects, engine, argv + n);
   static const char *const libraries[] = {"-Wl,--as-needed", "-ldnnl", "-lgomp", "-lz", "-lmvec", "-lm",
                                           "-lpthread",       "-ldl",   NULL};
   for (int i = 0; libraries[i]; i++) argv[n++] = libraries[i];
   for (int i = 0; mpi && mpi->libraries[i]; i++) argv[n++] = mpi->libraries[i];
   argv[n] = NULL;
-  pid_t pid = start(l, argv);
+  bool ok = run(l, argv, library ? "linking the library" : "linking the executable");
   free(engine);
-  return pid && wait_for(l, pid, "linking the executable");
+  free(exports);
+  free(soname);
+  return ok;
 }
 
 bool link_end(Link *l, int n_objects, const char *const *objects, bool wanted) {
@@ -191,7 +238,9 @@ bool link_end(Link *l, int n_objects, const char *const *objects, bool wanted) {
   if (l->compiler) ok = wait_for(l, l->compiler, "compiling the tables of the program");
   ok = ok && wanted;
   char *path = text_format("%s/executable", l->folder);
-  if (ok) ok = link_executable(l, n_objects, objects, path);
+  bool archive = l->options->library && library_is_static(l->options);
+  if (ok) ok = (archive ? link_archive : link_program)(l, n_objects, objects, path);
+  if (ok && l->options->library) ok = library_write_header(l->options, l->folder, l->include);
   if (ok && rename(path, l->options->output) != 0) {
     fprintf(stderr, "nnc: error: cannot write '%s': %s\n", l->options->output, strerror(errno));
     ok = false;

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "codegen/library.h"
 #include "codegen/tables.h"
 #include "support/text.h"
 #include "support/version.h"
@@ -148,4 +149,5 @@ void tables_add_program(const CodegenTarget *target, Text *out, MlirModule modul
   }
   add_training(out, top, get(top, mlirStringRefCreateFromCString(ATTR_schedule)));
   text_add(out, "};\n");
+  if (options->library) library_write_table(module, options, target->facts.name, out);
 }

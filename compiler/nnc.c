@@ -229,7 +229,8 @@ static uint64_t source_id(const char *path) {
 static bool emit_code(const Options *options, const CodegenTarget *target, MlirModule module) {
   static const CodegenEmit what[] =
       {[EMIT_kernels] = CODEGEN_KERNELS, [EMIT_llvm] = CODEGEN_LLVM,     [EMIT_asm] = CODEGEN_ASM,
-       [EMIT_ptx] = CODEGEN_PTX,         [EMIT_tables] = CODEGEN_TABLES, [EMIT_exe] = CODEGEN_EXE};
+       [EMIT_ptx] = CODEGEN_PTX,         [EMIT_tables] = CODEGEN_TABLES, [EMIT_exe] = CODEGEN_EXE,
+       [EMIT_library] = CODEGEN_LIBRARY};
   CodegenOptions codegen = {.output = options->output,
                             .source_name = options->input,
                             .source_id = source_id(options->input),
@@ -398,6 +399,7 @@ static bool compile_for(const Options *options, Diagnostics *d, const AstFile *f
     return diag_error(d, (AstPos){file->source, 1, 1, 0}, "the file has no model");
   }
   set_ranks(options, module);
+  if (options->emit == EMIT_library) nn_set_unit(mlirModuleGetOperation(module), ATTR_library);
   const NnTarget *facts = codegen_target_facts(target);
   Planning planning = {.options = options, .d = d, .target = target, .ok = true};
   bool ok = read_cost_files(options, target, d, &planning.costs) && run_passes(options, facts, module, &planning);
@@ -407,7 +409,7 @@ static bool compile_for(const Options *options, Diagnostics *d, const AstFile *f
   ok = ok && (options->emit <= EMIT_prediction || options->sweep ? emit_text(options, d, file, module, target)
                                                                  : emit_code(options, target, module));
   print_time(options, "emit", start);
-  if (ok && options->emit == EMIT_exe && !options->sweep) print_summary(options, module);
+  if (ok && emits_program(options) && !options->sweep) print_summary(options, module);
   mlirModuleDestroy(module);
   codegen_target_set_costs(target, NULL);
   report_capture_free(&planning.capture);

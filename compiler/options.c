@@ -256,9 +256,13 @@ static const Command command =
      .after = "Exit status: 0 done, 1 diagnostics, 2 wrong usage, 70 a bug of nnc.",
      OPTIONS(rows)};
 
-// models/lenet.nn -> lenet, in the current folder; what has no ending to take off gets the name that cc gives
-static char *default_output(const char *input) {
+bool emits_program(const Options *options) { return options->emit >= EMIT_library; }
+
+// models/lenet.nn -> lenet or liblenet.so, in the current folder; what has no ending to take off gets the name that cc
+// gives
+static char *default_output(const char *input, bool library) {
   const char *slash = strrchr(input, '/'), *name = slash ? slash + 1 : input, *dot = strrchr(name, '.');
+  if (library) return text_format("lib%.*s.so", dot && dot != name ? (int)(dot - name) : (int)strlen(name), name);
   return dot && dot != name ? text_format("%.*s", (int)(dot - name), name) : copy_string("a.out");
 }
 
@@ -317,14 +321,16 @@ static int check(Options *options) {
   if (cuda && !options->gpu_arch) options->gpu_arch = "sm_80";
   if (options->math && !strcmp(options->math, "tf32") && !nn_gpu_arch_has_tf32(options->gpu_arch))
     return options_misused("nnc", "--math=tf32 needs sm_80 or later, not %s", options->gpu_arch);
-  bool text = options->emit != EMIT_exe || options->sweep;
+  bool library = options->emit == EMIT_library, text = !emits_program(options) || options->sweep;
+  if (options->emit == EMIT_library && options->shard)
+    return options_misused("nnc", "--emit=library is one process: not with --shard=%s", options->shard);
   if (options->sweep && (options->emit != EMIT_exe || options->memory_budget || options->max_overhead))
     return options_misused("nnc", "--sweep prints and stops: it goes with neither --emit nor --memory-budget nor "
                                   "--max-overhead");
   if (!options->output && text) options->output = "-";
-  if (!options->output) options->output = options->default_output = default_output(options->input);
+  if (!options->output) options->output = options->default_output = default_output(options->input, library);
   if (!text && strcmp(options->output, "-") == 0)
-    return options_misused("nnc", "an executable cannot be written to standard output");
+    return options_misused("nnc", "%s cannot be written to standard output", library ? "a library" : "an executable");
   if (strcmp(options->input, "-") != 0 && same_file(options->input, options->output))
     return options_misused("nnc", "'%s' would overwrite the model", options->output);
   if (options->report && (options->emit < EMIT_plan || options->sweep))

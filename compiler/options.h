@@ -8,18 +8,19 @@
 #include "support/options.h"
 
 // EMIT(name, doc), in the order of the pipeline.
-#define OPTIONS_EMIT(EMIT)                                 \
-  EMIT(ast, "the syntax tree")                             \
-  EMIT(nn, "the network as the frontend built it")         \
-  EMIT(problem, "the training step as JSON for nnc-plan")  \
-  EMIT(remat, "the training step after rematerialization") \
-  EMIT(plan, "the table of steps and their memory")        \
-  EMIT(prediction, "memory and speed of --ranks ranks")    \
-  EMIT(kernels, "the fused kernels as MLIR")               \
-  EMIT(llvm, "LLVM IR of the kernels")                     \
-  EMIT(asm, "their assembly")                              \
-  EMIT(ptx, "their PTX, for a CUDA target")                \
-  EMIT(tables, "the step tables as C")                     \
+#define OPTIONS_EMIT(EMIT)                                                              \
+  EMIT(ast, "the syntax tree")                                                          \
+  EMIT(nn, "the network as the frontend built it")                                      \
+  EMIT(problem, "the training step as JSON for nnc-plan")                               \
+  EMIT(remat, "the training step after rematerialization")                              \
+  EMIT(plan, "the table of steps and their memory")                                     \
+  EMIT(prediction, "memory and speed of --ranks ranks")                                 \
+  EMIT(kernels, "the fused kernels as MLIR")                                            \
+  EMIT(llvm, "LLVM IR of the kernels")                                                  \
+  EMIT(asm, "their assembly")                                                           \
+  EMIT(ptx, "their PTX, for a CUDA target")                                             \
+  EMIT(tables, "the step tables as C")                                                  \
+  EMIT(library, "a library to call from C or Python, with its header: libmodel.so, .a") \
   EMIT(exe, "the executable (default)")
 
 typedef enum Emit {
@@ -65,6 +66,7 @@ typedef struct Options {
   DiagColor color;
   int max_errors;
 } Options;
+bool emits_program(const Options *options);   // an executable or a library, no text
 
 // Returns an exit status to stop with (--help, --version and mistakes, which are reported), or -1 to go on.
 int options_parse(int argc, char **argv, Options *options);

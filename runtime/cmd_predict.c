@@ -96,16 +96,9 @@ static int parse_options(int argc, char **argv, PredictOptions *o) {
   return -1;
 }
 
-// Records per call. A function of whole inputs, such as one of a graph, has the rows of its first output: the nodes.
-static int64_t rows_per_call(const NncFunction *f) {
-  for (int i = 0; function_is_whole(f) && i < f->n_results; i++)
-    if (f->results[i].role == NNC_OUTPUT && f->results[i].rank > 0) return f->results[i].dim[0];
-  return function_batch(f);
-}
-
 // Outputs must have one row per record, since the last batch is cut.
 static bool check_outputs(const NncFunction *f, int64_t records, bool as_lines) {
-  int64_t batch = rows_per_call(f);
+  int64_t batch = function_rows(f);
   for (int i = 0; i < f->n_results; i++) {
     const NncTensor *t = &f->results[i];
     if (t->role != NNC_OUTPUT || (t->rank > 0 && t->dim[0] == batch)) continue;
@@ -158,7 +151,7 @@ static void print_json(const Executor *e, int64_t records, int64_t batch) {
 static const NncTensor *find_scores(const NncFunction *f) {
   for (int i = 0; i < f->n_results; i++) {
     const NncTensor *t = &f->results[i];
-    if (t->role == NNC_OUTPUT && t->rank == 2 && t->dim[0] == rows_per_call(f) && t->dim[1] > 1) return t;
+    if (t->role == NNC_OUTPUT && t->rank == 2 && t->dim[0] == function_rows(f) && t->dim[1] > 1) return t;
   }
   report_error("%s has no output with a row of class scores per record%s", nnc_program.model,
                nnc_program.n_labels ? "; --json prints what it has" : "");
@@ -186,7 +179,7 @@ static SafetensorsWriter *begin_outputs(const char *path, const NncFunction *f, 
   for (int i = 0; i < f->n_results; i++) {
     NncTensor t = f->results[i];
     if (t.role != NNC_OUTPUT) continue;
-    if (t.rank > 0) t.dim[0] = t.dim[0] == rows_per_call(f) ? records : t.dim[0];
+    if (t.rank > 0) t.dim[0] = t.dim[0] == function_rows(f) ? records : t.dim[0];
     safetensors_declare(w, t.name, written_dtype(&t), t.rank, t.dim);
   }
   if (safetensors_begin(w)) return w;
@@ -196,7 +189,7 @@ static SafetensorsWriter *begin_outputs(const char *path, const NncFunction *f, 
 
 static bool put_batch(SafetensorsWriter *w, const Executor *e, int64_t first, int64_t n) {
   const NncFunction *f = executor_function(e);
-  int64_t batch = rows_per_call(f);
+  int64_t batch = function_rows(f);
   for (int i = 0, index = 0; i < f->n_results; i++) {
     const NncTensor *t = &f->results[i];
     if (t->role != NNC_OUTPUT) continue;
@@ -217,7 +210,7 @@ static bool put_batch(SafetensorsWriter *w, const Executor *e, int64_t first, in
 static bool predict(const PredictOptions *o, const NncFunction *f, const Safetensors *in, int64_t records,
                     const Labels *labels) {
   Session s = {0};
-  int64_t batch = rows_per_call(f);
+  int64_t batch = function_rows(f);
   if (function_is_whole(f)) records = batch;
   bool show = !o->outputs && !o->json && (o->classes || labels->n);
   const NncTensor *scores = show ? find_scores(f) : NULL;

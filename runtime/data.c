@@ -175,6 +175,13 @@ bool function_is_whole(const NncFunction *f) {
   return any;
 }
 
+// A function of whole inputs, such as one of a graph, has the rows of its first output: the nodes.
+int64_t function_rows(const NncFunction *f) {
+  for (int i = 0; function_is_whole(f) && i < f->n_results; i++)
+    if (f->results[i].role == NNC_OUTPUT && f->results[i].rank > 0) return f->results[i].dim[0];
+  return function_batch(f);
+}
+
 static bool is_named(int n, const char *const *names, const char *name) {
   for (int i = 0; i < n; i++)
     if (strcmp(names[i], name) == 0) return true;

@@ -83,7 +83,8 @@ typedef struct nnc_options {
   int32_t device;           // number of the GPU
   const int64_t *seed;      // of initial values, shuffling and random ops; NULL: the program's
   int64_t memory;           // create fails where it would take more bytes; 0: no such limit
-  int64_t steps;            // on which the schedule depends; 0: as the program says
+  int64_t steps;            // on which the schedule depends; 0: as the program says; where that is epochs of
+                            // data that is not read, no end
   const char *weights;      // file of parameters and states to begin with; NULL: initial values
   const char *checkpoint;   // or file of everything, where an earlier run goes on; NULL: none
   const char *data;   // folder of the program's own data, to be read; "": where the executable looks; NULL: not read

@@ -16,6 +16,10 @@ const NncTensor *program_persistent(const char *name) {
   return NULL;
 }
 
+bool program_is_persistent_role(NncRole role) {
+  return role == NNC_PARAM || role == NNC_STATE || role == NNC_OPT || role == NNC_ACCUM;
+}
+
 const char *lane_name(NncLane lane) {
   static const char *const names[NNC_LANES] = {"compute", "out", "in", "comm"};   // ORDER LANE
   return names[lane];

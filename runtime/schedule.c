@@ -39,3 +39,8 @@ void schedule_fill(double *hyper, int64_t n, int64_t step, int64_t total) {
   if (n > 3 * nnc_program.n_groups + 1) hyper[3 * nnc_program.n_groups + 1] = ranks.rank == ranks.size - 1;
   if (n > 3 * nnc_program.n_groups + 2) hyper[3 * nnc_program.n_groups + 2] = (double)(step + 1);
 }
+
+void schedule_set_rate(double *hyper, double rate) {
+  const NncGroup *g = nnc_program.groups;
+  for (int i = 0; i < nnc_program.n_groups; i++) hyper[3 * i] = i && g[0].lr > 0 ? rate * (g[i].lr / g[0].lr) : rate;
+}

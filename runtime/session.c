@@ -35,6 +35,7 @@ bool session_open(Session *s, int functions, const DeviceOptions *device) {
   memset(s, 0, sizeof *s);
   s->seed = s->seed_aside = (uint64_t)nnc_program.seed;
   s->total_steps = 1;
+  s->rate = NAN;
   bool train = functions & SESSION_TRAIN, eval = functions & SESSION_EVAL, predict = functions & SESSION_PREDICT;
   if (train && !program_function("train")) {
     report_error("%s has no train section", nnc_program.source);
@@ -82,6 +83,7 @@ static void write_arguments(const Session *s, const NncFunction *f, uint64_t see
     const NncTensor *t = &f->args[i];
     char *at = s->arena.base + t->offset;
     if (t->role == NNC_HYPER) schedule_fill((double *)at, t->dim[0], step, s->total_steps);
+    if (t->role == NNC_HYPER && !isnan(s->rate)) schedule_set_rate((double *)at, s->rate);
     if (t->role != NNC_RNG) continue;
     for (int64_t row = 0; row < t->dim[0]; row++) {
       uint32_t key[4] = {(uint32_t)seed, (uint32_t)(seed >> 32), (uint32_t)draw, (uint32_t)row};

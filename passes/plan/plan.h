@@ -236,8 +236,8 @@ typedef struct PlanPersistent {   // Owned
   char **names;
   int64_t *address, *bytes;
   int64_t total, far_total;   // bytes in each arena
-  int64_t kept_end;           // behind the last that is no optimizer state
-  int n_slots, *slots;        // a hash table of the names
+  int64_t kept_end;      // behind the last that @predict leaves alone: that is no optimizer state, of a library all
+  int n_slots, *slots;   // a hash table of the names
 } PlanPersistent;
 void plan_persistent_build(PlanPersistent *p, MlirModule module, int64_t alignment);
 int64_t plan_persistent_address(const PlanPersistent *p, const char *name);   // -1: not one of them

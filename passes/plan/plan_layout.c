@@ -493,6 +493,7 @@ void plan_persistent_build(PlanPersistent *p, MlirModule module, int64_t alignme
       free(name);
     }
   }
+  if (nn_has_attr(mlirModuleGetOperation(module), ATTR_library)) p->kept_end = p->total;
 }
 
 int64_t plan_persistent_end(const PlanPersistent *p, MlirOperation func) {

@@ -1,0 +1,163 @@
+// What an instance computes: steps, evaluations, predictions.
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/model.h"
+
+typedef struct Inputs {
+  int n;
+  const nnc_tensor *inputs;
+  int64_t records;
+  nnc_net *net;
+} Inputs;
+
+static bool count_is_fine(int n, const nnc_tensor *tensors) { return n >= 0 && (n == 0 || tensors); }
+
+// ---------------------------------------------------------------------------------------------------------------------
+// A step
+
+static bool write_batch(void *context, const NncFunction *f, int64_t micro) {
+  const Inputs *in = context;
+  model_write_inputs(in->net, f, in->n, in->inputs, micro * function_batch(f), in->records);
+  return true;
+}
+
+static nnc_status step(nnc_net *net, void *arguments) {
+  Inputs *in = arguments;
+  if (!(net->functions & SESSION_TRAIN)) return FAIL(NNC_ERROR_FUNCTION, "this instance does not train");
+  const NncFunction *f = executor_function(net->s.train);
+  model_forget_results(net);
+  if (in->n == 0) {
+    if (!net->has_data)
+      return FAIL(NNC_ERROR_DATA, "no inputs are given, and create was not told to read the program's data");
+    if (!trainer_step(&net->run)) return NNC_ERROR_DEVICE;
+  } else {
+    in->records = function_batch(f) * trainer_micro_batches();
+    nnc_status status = model_check_inputs(net, f, in->n, in->inputs, &in->records);
+    if (status) return status;
+    if (!trainer_step_on(&net->run, &(Batches){.write = write_batch, .context = in})) return NNC_ERROR_DEVICE;
+  }
+  model_note_results(net, &net->run.metrics);
+  if (metrics_losses_finite(&net->run.metrics, f)) return NNC_OK;
+  return FAIL(NNC_ERROR_NOT_FINITE, "the loss is not a finite number at step %lld", (long long)net->run.state.step);
+}
+
+nnc_status model_step(nnc_net *net, int n, const nnc_tensor *inputs) {
+  if (!count_is_fine(n, inputs)) return model_refuse(net, "step: NULL");
+  return model_call(net, step, &(Inputs){.n = n, .inputs = inputs, .net = net});
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// An evaluation
+
+static bool run_evaluation(nnc_net *net, const Inputs *in) {
+  const NncFunction *f = executor_function(net->s.eval);
+  char *saved = NULL;
+  if (!session_begin_text(&net->s, &saved)) return false;
+  model_write_inputs(net, f, in->n, in->inputs, 0, in->records);
+  session_write_arguments(&net->s, f, 0, 0);
+  bool ok = executor_run(net->s.eval, NULL, NULL);
+  for (int i = 0; ok && i < f->n_results; i++) {
+    const NncTensor *t = &f->results[i];
+    if (t->role == NNC_LOSS || t->role == NNC_METRIC)
+      model_tensor(net, t->name)->value = tensor_scalar(t, net->s.arena.base);
+  }
+  return session_restore_carried(&net->s, saved) && ok;
+}
+
+static nnc_status evaluate(nnc_net *net, void *arguments) {
+  Inputs *in = arguments;
+  if (!(net->functions & SESSION_EVAL)) return FAIL(NNC_ERROR_FUNCTION, "this instance does not evaluate");
+  const NncFunction *f = executor_function(net->s.eval);
+  model_forget_results(net);
+  if (in->n) {
+    in->records = function_batch(f);
+    nnc_status status = model_check_inputs(net, f, in->n, in->inputs, &in->records);
+    if (status) return status;
+    return run_evaluation(net, in) ? NNC_OK : NNC_ERROR_DEVICE;
+  }
+  if (!net->has_eval_data)
+    return FAIL(NNC_ERROR_DATA, "no inputs are given, and create was not told to read the program's data");
+  Metrics m;
+  bool ok = session_evaluate(&net->s, &net->eval_data, &m);
+  if (ok) model_note_results(net, &m);
+  metrics_free(&m);
+  return ok ? NNC_OK : NNC_ERROR_DEVICE;
+}
+
+nnc_status model_evaluate(nnc_net *net, int n, const nnc_tensor *inputs) {
+  if (!count_is_fine(n, inputs)) return model_refuse(net, "evaluate: NULL");
+  return model_call(net, evaluate, &(Inputs){.n = n, .inputs = inputs, .net = net});
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// A prediction
+
+typedef struct Prediction {
+  Inputs in;
+  int n_outputs;
+  const nnc_tensor *outputs;
+} Prediction;
+
+static const NncTensor *find_output(const NncFunction *f, const char *name) {
+  for (int i = 0; name && i < f->n_results; i++)
+    if (f->results[i].role == NNC_OUTPUT && !strcmp(f->results[i].name, name)) return &f->results[i];
+  return NULL;
+}
+
+static bool has_rows(const NncTensor *t, int64_t batch) { return t->rank > 0 && t->dim[0] == batch; }
+
+static nnc_status check_outputs(const NncFunction *f, const Prediction *p, int64_t batch) {
+  for (int i = 0; i < p->n_outputs; i++) {
+    const nnc_tensor *to = &p->outputs[i];
+    const NncTensor *t = find_output(f, to->name);
+    int64_t dim[NNC_MAX_RANK];
+    if (!t) return FAIL(NNC_ERROR_NAME, "no output %s", to->name ? to->name : "without a name");
+    memcpy(dim, t->dim, sizeof dim);
+    if (has_rows(t, batch)) dim[0] = p->in.records;
+    else if (p->in.records != batch)
+      return FAIL(NNC_ERROR_SHAPE, "output %s has no row per record: give exactly %lld records", t->name,
+                  (long long)batch);
+    nnc_status status = model_check_tensor(to, t->dtype, t->rank, dim, false);
+    if (status) return status;
+  }
+  return NNC_OK;
+}
+
+static void read_outputs(const nnc_net *net, const NncFunction *f, const Prediction *p, int64_t first, int64_t batch) {
+  int64_t rest = p->in.records - first, n = rest < batch ? rest : batch;
+  for (int i = 0; i < p->n_outputs; i++) {
+    const nnc_tensor *to = &p->outputs[i];
+    const NncTensor *t = find_output(f, to->name);
+    bool rows = has_rows(t, batch);
+    int64_t elements = tensor_elements(t) / (rows ? batch : 1);
+    convert_elements(t->dtype, executor_result(net->s.predict, t), (NncDtype)to->type,
+                     (char *)to->data + (rows ? first * elements * dtype_bytes((NncDtype)to->type) : 0),
+                     (rows ? n : 1) * elements);
+  }
+}
+
+static nnc_status predict(nnc_net *net, void *arguments) {
+  Prediction *p = arguments;
+  if (!(net->functions & SESSION_PREDICT)) return FAIL(NNC_ERROR_FUNCTION, "this instance does not predict");
+  const NncFunction *f = executor_function(net->s.predict);
+  int64_t batch = function_rows(f);
+  nnc_status status = model_check_inputs(net, f, p->in.n, p->in.inputs, &p->in.records);
+  if (function_is_whole(f)) p->in.records = batch;
+  if (!status) status = check_outputs(f, p, batch);
+  if (status) return status;
+  for (int64_t first = 0; first < p->in.records; first += batch) {
+    if (!session_begin_text(&net->s, NULL)) return NNC_ERROR_DEVICE;
+    model_write_inputs(net, f, p->in.n, p->in.inputs, first, p->in.records);
+    session_write_arguments(&net->s, f, 0, 0);
+    if (!executor_run(net->s.predict, NULL, NULL)) return NNC_ERROR_DEVICE;
+    read_outputs(net, f, p, first, batch);
+  }
+  return NNC_OK;
+}
+
+nnc_status model_predict(nnc_net *net, int n, const nnc_tensor *inputs, int n_outputs, const nnc_tensor *outputs) {
+  if (!count_is_fine(n, inputs) || !count_is_fine(n_outputs, outputs)) return model_refuse(net, "predict: NULL");
+  return model_call(net, predict, &(Prediction){{.n = n, .inputs = inputs, .net = net}, n_outputs, outputs});
+}
