@@ -185,10 +185,12 @@ static bool index_tensor(Elaborator *e, const AstExpr *x, MlirValue v, Value *re
     const AstSlice *s = &x->index.slices[i];
     int64_t n = t.dim[i];
     drop[i] = s->is_index;
-    if (!part_or(e, s->start, 0, &start[i]) || !part_or(e, s->stop, n, &stop[i]) || !part_or(e, s->step, 1, &step[i]))
+    if (!part_or(e, s->step, 1, &step[i])) return false;
+    bool back = step[i] < 0;
+    if (!part_or(e, s->start, back ? n - 1 : 0, &start[i]) || !part_or(e, s->stop, back ? -1 : n, &stop[i]))
       return false;
     if (start[i] < 0) start[i] += n;
-    if (stop[i] < 0) stop[i] += n;
+    if (stop[i] < 0 && s->stop) stop[i] += n;
     if (drop[i]) {
       if (start[i] < 0 || start[i] >= n)
         return elaborator_error(e, s->pos, "index %lld is outside axis %d of %s",

@@ -63,8 +63,8 @@ MlirValue layer_mean_of(NnBuilder *b, MlirValue x, int n_axes, const int64_t *ax
   X(leaky_relu) X(gelu) X(silu) X(sigmoid) X(tanh) X(exp) X(log) X(sqrt) X(rsqrt) X(abs) X(sin) X(cos) X(erf) \
   X(floor) X(square) X(softplus) X(clamp) X(maximum) X(minimum) X(where) X(stop_gradient) X(grad) X(cast) X(sum) X(mean) \
   X(amax) X(amin) X(var) X(argmax) X(reshape) X(flatten) X(transpose) X(rearrange) X(split) X(concat) X(pad) \
-  X(broadcast_to) X(iota) X(full) X(len) X(dims) X(dtype) X(gather) X(matmul) X(einsum) X(softmax) X(log_softmax) \
-  X(causal_mask) X(attention) X(cross_entropy) X(accuracy) X(mse) X(binary_cross_entropy) X(rmsnorm) X(groupnorm) \
+  X(broadcast_to) X(iota) X(full) X(len) X(dims) X(axes_of) X(is_list) X(contains) X(narrow) X(dtype) X(gather) X(matmul) X(einsum) X(softmax) X(log_softmax) \
+  X(causal_mask) X(attention) X(cross_entropy) X(accuracy) X(rmsnorm) X(groupnorm) \
   X(rope) X(lstm_cell) X(gru_cell) X(swiglu) X(conv_transpose2d) X(resize) X(segment_sum) X(segment_mean) \
   X(segment_max) X(none) X(training) X(normal) X(uniform) X(bernoulli) X(randint) X(constant) X(zeros) X(ones) \
   X(conv1d) X(conv_transpose1d) X(adaptive_avgpool) X(adaptive_maxpool) X(interpolate) X(unfold) X(fold)

@@ -222,7 +222,14 @@ bool layer_var(LayerCall *c, Value *result) {
   if (n < 0) return false;
   if (n == 0) return layer_return(result, nn_constant_like(c->b, x, 0));
   MlirOperation op = layer_build(c, NN_OP_moments, 1, &x, 1, (NnAttr[]){NN_I64S("axes", axes, n)}, NULL);
-  return !mlirOperationIsNull(op) && layer_return(result, keep_dims(c, mlirOperationGetResult(op, 1), t, n, axes));
+  if (mlirOperationIsNull(op)) return false;
+  double count = 1;
+  for (int i = 0; i < n; i++) count *= (double)t.dim[axes[i]];
+  if (count - layer_float(c, 3) <= 0)
+    return layer_arg_error(c, 3, "must be less than the %g elements, found %g", count, layer_float(c, 3));
+  MlirValue v = mlirOperationGetResult(op, 1);
+  if (layer_float(c, 3) != 0) v = layer_scale(c->b, v, count / (count - layer_float(c, 3)));
+  return layer_return(result, keep_dims(c, v, t, n, axes));
 }
 
 bool layer_argmax(LayerCall *c, Value *result) {
@@ -309,24 +316,4 @@ bool layer_accuracy(LayerCall *c, Value *result) {
   if (mlirOperationIsNull(op)) return false;
   MlirValue hit = nn_compare(c->b, "eq", mlirOperationGetResult(op, 0), labels);
   return weighted_mean(c, 2, nn_cast(c->b, hit, elaborator_dtype(c->e)), result);
-}
-
-bool layer_mse(LayerCall *c, Value *result) {
-  Value difference, squared;
-  if (c->arg[0].kind != VALUE_TENSOR && c->arg[1].kind != VALUE_TENSOR)
-    return layer_arg_error(c, 0, "must be a tensor, found %s", value_describe(c->e, c->arg[0]));
-  if (!value_binary(c->e, c->pos, "-", c->arg[0], c->arg[1], &difference) ||
-      !value_binary(c->e, c->pos, "*", difference, difference, &squared))
-    return false;
-  return layer_return(result, mean_of_all(c->b, squared.tensor));
-}
-
-// softplus(x) - x y
-bool layer_binary_cross_entropy(LayerCall *c, Value *result) {
-  Value product, loss;
-  Value x = value_tensor(layer_float_tensor(c, 0));
-  if (!value_binary(c->e, c->pos, "*", x, c->arg[1], &product) ||
-      !value_binary(c->e, c->pos, "-", value_tensor(softplus(c->b, x.tensor)), product, &loss))
-    return false;
-  return layer_return(result, mean_of_all(c->b, loss.tensor));
 }

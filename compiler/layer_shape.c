@@ -176,6 +176,53 @@ bool layer_dims(LayerCall *c, Value *result) {
   return true;
 }
 
+bool layer_axes_of(LayerCall *c, Value *result) {
+  NnType t = nn_value_type(layer_tensor(c, 0));
+  int64_t axes[NN_MAX_RANK];
+  int n = layer_axes(c, 1, &t, axes);
+  Value *items = elaborator_alloc(c->e, sizeof *items * (size_t)(NN_MAX_RANK + 1));
+  for (int i = 0; i < n; i++) items[i] = value_int(axes[i]);
+  *result = (Value){.kind = VALUE_LIST, .list = {items, n}};
+  return n >= 0;
+}
+
+bool layer_is_list(LayerCall *c, Value *result) {
+  *result = value_bool(c->arg[0].kind == VALUE_LIST);
+  return true;
+}
+
+bool layer_contains(LayerCall *c, Value *result) {
+  const Value *list = &c->arg[0];
+  *result = value_bool(false);
+  for (int i = 0; i < list->list.n && !result->b; i++)
+    if (!value_binary(c->e, c->pos, "==", list->list.items[i], c->arg[1], result) || result->kind != VALUE_BOOL)
+      return layer_error(c, "only numbers and strings can be looked for");
+  return true;
+}
+
+bool layer_narrow(LayerCall *c, Value *result) {
+  enum { X, AXIS, START, LENGTH, STEP };
+  MlirValue x = layer_tensor(c, X);
+  NnType t = nn_value_type(x);
+  int64_t axis, start = layer_int(c, START), length = layer_int(c, LENGTH), step = layer_int(c, STEP);
+  int64_t starts[NN_MAX_RANK] = {0}, stops[NN_MAX_RANK], steps[NN_MAX_RANK];
+  bool drop[NN_MAX_RANK] = {false};
+  if (!layer_axis(c, AXIS, t.rank, &axis)) return false;
+  for (int i = 0; i < t.rank; i++) stops[i] = t.dim[i], steps[i] = 1;
+  if (start < 0) start += t.dim[axis];
+  bool fits = start >= 0 && start < t.dim[axis] && length >= 1 && length <= t.dim[axis] && step != 0 &&
+              step >= -t.dim[axis] && step <= t.dim[axis];
+  int64_t last = fits ? start + (length - 1) * step : 0;
+  if (!fits || last < 0 || last >= t.dim[axis])
+    return layer_error(c, "%lld elements from %lld in steps of %lld are not on axis %lld of %s", (long long)length,
+                       (long long)layer_int(c, START), (long long)step, (long long)axis,
+                       value_describe(c->e, c->arg[X]));
+  starts[axis] = start;
+  stops[axis] = last + (step > 0 ? 1 : -1);
+  steps[axis] = step;
+  return value_slice(c->e, c->pos, x, t.rank, starts, stops, steps, drop, result);
+}
+
 bool layer_dtype(LayerCall *c, Value *result) {
   *result = value_string(nn_dtype_name(nn_value_type(layer_tensor(c, 0)).dtype));
   return true;
@@ -240,12 +287,13 @@ bool value_slice(Elaborator *e, AstPos pos, MlirValue x, int n, const int64_t *s
     if (i < n) {
       starts[i] = start[i];
       strides[i] = step[i];
-      if (step[i] < 1)
-        return elaborator_error(e, pos, "the step of a slice must be positive, found %lld", (long long)step[i]);
-      if (start[i] < 0 || stop[i] > t.dim[i] || start[i] >= stop[i])
+      if (step[i] == 0) return elaborator_error(e, pos, "the step of a slice must not be 0");
+      bool inside = step[i] > 0 ? start[i] >= 0 && stop[i] <= t.dim[i] && start[i] < stop[i]
+                                : stop[i] >= -1 && start[i] < t.dim[i] && stop[i] < start[i];
+      if (!inside)
         return elaborator_error(e, pos, "slice %lld:%lld is outside axis %d of %s", (long long)start[i],
                                 (long long)stop[i], i, value_describe(e, value_tensor(x)));
-      sizes[i] = 1 + (stop[i] - start[i] - 1) / step[i];
+      sizes[i] = 1 + (step[i] > 0 ? (stop[i] - start[i] - 1) / step[i] : (start[i] - stop[i] - 1) / -step[i]);
       if (sizes[i] == 1) strides[i] = 1;   // however large the step
     }
     if (i >= n || !drop[i]) kept.dim[kept.rank++] = sizes[i];

@@ -273,8 +273,8 @@ bool value_binary(Elaborator *e, AstPos pos, const char *text, Value x, Value y,
     }
     return elaborator_error(e, pos, "'%s' does not work on true and false", text);
   }
-  if (x.kind == VALUE_STRING && y.kind == VALUE_STRING && (op == EQ || op == NE)) {
-    *result = value_bool((strcmp(x.s, y.s) == 0) == (op == EQ));
+  if ((x.kind == VALUE_STRING || y.kind == VALUE_STRING) && (op == EQ || op == NE)) {   // a number is no string
+    *result = value_bool((x.kind == y.kind && strcmp(x.s, y.s) == 0) == (op == EQ));
     return true;
   }
   if (x.kind == VALUE_INT && y.kind == VALUE_INT) return integer_binary(e, pos, op, x.i, y.i, result);

@@ -83,12 +83,16 @@ bool nn_infer_slice(NnOpCall *c, int n_results, NnType *result) {
   const NnType *x = &c->operand[0];
   int64_t starts[NN_MAX_RANK], sizes[NN_MAX_RANK], strides[NN_MAX_RANK];
   if (!nn_need_i64s(c, "starts", x->rank, 0, starts) || !nn_need_i64s(c, "sizes", x->rank, 1, sizes) ||
-      !nn_need_i64s(c, "strides", x->rank, 1, strides))
+      !nn_need_i64s(c, "strides", x->rank, INT64_MIN, strides))
     return false;
   *result = *x;
   for (int i = 0; i < x->rank; i++) {
     // Written as a division: the last index itself could overflow.
-    if (starts[i] >= x->dim[i] || sizes[i] - 1 > (x->dim[i] - 1 - starts[i]) / strides[i])
+    bool fits = starts[i] < x->dim[i] && strides[i] != 0 && strides[i] != INT64_MIN;
+    if (fits && sizes[i] > 1)
+      fits = strides[i] > 0 ? sizes[i] - 1 <= (x->dim[i] - 1 - starts[i]) / strides[i]
+                            : sizes[i] - 1 <= starts[i] / -strides[i];
+    if (!fits)
       return nn_fail(c, "axis %d of %s has no %lld elements from %lld in steps of %lld", i, nn_text(x).text,
                      (long long)sizes[i], (long long)starts[i], (long long)strides[i]);
     result->dim[i] = sizes[i];
@@ -103,9 +107,19 @@ void nn_vjp_slice(NnVjp *v) {
   nn_attr_i64s(v->op, "starts", starts, NN_MAX_RANK);
   nn_attr_i64s(v->op, "sizes", sizes, NN_MAX_RANK);
   nn_attr_i64s(v->op, "strides", strides, NN_MAX_RANK);
+  MlirValue g = v->cotangent[0];
+  int64_t first[NN_MAX_RANK], turn[NN_MAX_RANK];
+  bool turned = false;
   for (int i = 0; i < x.rank; i++) {
-    interior[i] = sizes[i] > 1 ? strides[i] - 1 : 0;
-    high[i] = x.dim[i] - starts[i] - ((sizes[i] - 1) * strides[i] + 1);
+    int64_t length = (sizes[i] - 1) * (strides[i] < 0 ? -strides[i] : strides[i]);
+    bool back = strides[i] < 0 && sizes[i] > 1;
+    turned |= back;
+    turn[i] = back ? -1 : 1;
+    first[i] = back ? sizes[i] - 1 : 0;
+    if (back) starts[i] -= length;
+    interior[i] = sizes[i] > 1 ? length / (sizes[i] - 1) - 1 : 0;
+    high[i] = x.dim[i] - starts[i] - (length + 1);
   }
-  v->operand_cotangent[0] = nn_pad(v->b, v->cotangent[0], starts, high, interior, 0);
+  if (turned) g = nn_slice(v->b, g, first, sizes, turn);   // to the order of x
+  v->operand_cotangent[0] = nn_pad(v->b, g, starts, high, interior, 0);
 }

@@ -178,7 +178,7 @@ static MlirValue sliced(NnBuilder *b, MlirValue v, const NnType *type, const Par
     inner.start[i] = once ? 0 : p->start[dims[i]];
     inner.size[i] = once ? 1 : p->size[dims[i]];
     inner.stride[i] = once ? 1 : p->stride[dims[i]];
-    whole &= inner.size[i] == small.dim[i];
+    whole &= inner.size[i] == small.dim[i] && (inner.size[i] == 1 || inner.stride[i] > 0);
   }
   return nn_broadcast(b, whole ? x : nn_slice(b, x, inner.start, inner.size, inner.stride), to, dims);
 }

@@ -96,6 +96,11 @@ static Slice slice_of(MlirOperation op) {
 static MlirValue slice_of_part(MlirOperation op, MlirOperation concat, Slice s) {
   int64_t axis = nn_attr_i64(concat, "axis", 0), begin = 0;
   int64_t first = s.start[axis], last = first + (s.size[axis] - 1) * s.stride[axis];
+  if (last < first) {
+    int64_t most = first;
+    first = last;
+    last = most;
+  }
   for (intptr_t i = 0; i < mlirOperationGetNumOperands(concat); i++) {
     MlirValue part = mlirOperationGetOperand(concat, i);
     int64_t end = begin + nn_value_type(part).dim[axis];
@@ -112,8 +117,10 @@ static MlirValue slice_of_part(MlirOperation op, MlirOperation concat, Slice s) 
 static MlirValue rule_slice(MlirOperation op, MlirValue x) {
   MlirOperation inner;
   NnType from = nn_value_type(x), to = nn_value_type(nn_result(op, 0));
-  if (nn_type_equal(&from, &to)) return x;
   Slice s = slice_of(op);
+  bool turned = false;   // from the last to the first
+  for (int i = 0; i < from.rank; i++) turned |= s.size[i] > 1 && s.stride[i] < 0;
+  if (nn_type_equal(&from, &to) && !turned) return x;
   if (simplify_is(x, NN_OP_concat, &inner)) return slice_of_part(op, inner, s);
   if (!simplify_is(x, NN_OP_slice, &inner)) return none();
   Slice first = slice_of(inner);

@@ -7,13 +7,14 @@ from fuzzing.tree import Node, var
 
 # --- element by element
 
-@maker('relu', 'relu6', 'silu', 'sigmoid', 'tanh', 'sin', 'cos', 'erf', 'softplus', 'abs', 'floor', 'gelu', 'leaky_relu', 'square', 'neg', 'stop_gradient', 'clamp', 'exp')
+@maker('relu', 'relu6', 'silu', 'sigmoid', 'tanh', 'sin', 'cos', 'erf', 'softplus', 'abs', 'floor', 'gelu', 'leaky_relu', 'square', 'neg', 'stop_gradient', 'clamp', 'exp',
+       'mish', 'elu', 'selu', 'hardswish', 'hardsigmoid', 'softsign', 'log_sigmoid', 'tanhshrink', 'expm1', 'sinh', 'cosh', 'ceil', 'trunc', 'round', 'sign')
 def _(g, name):
     x = g.pick()
     if x is None:
         return None
-    if name == 'exp':
-        return unary('exp', g.tame(x, 1.5), 4)
+    if name in ('exp', 'expm1', 'sinh', 'cosh'):
+        return unary(name, g.tame(x, 1.5), 4)
     if name == 'square':
         return unary('square', g.tame(x), 16)
     if name == 'clamp':
@@ -212,9 +213,20 @@ def _(g, name):
     return Node('linear', [h, w], type=('f', i.shape + (rows,)), mag=5, label=g.label(), features=rows, first=['features'], named=['weight'], bias=False)
 
 
+@maker('flip', 'roll')
+def _(g, name):
+    x = g.pick('f', lambda s: len(s) > 0)
+    if x is None:
+        return None
+    axes = sorted(g.rng.sample(range(len(x.shape)), g.rng.randint(1, len(x.shape))))
+    if name == 'flip':
+        return Node(name, [x], type=x.type, mag=x.mag, axes=axes)
+    return Node(name, [x], type=x.type, mag=x.mag, shifts=[g.rng.randint(-4, 4) for _ in axes], axes=axes)
+
+
 # --- reductions
 
-@maker('sum', 'mean', 'amax', 'amin', 'var')
+@maker('sum', 'mean', 'amax', 'amin', 'var', 'logsumexp')
 def _(g, name):
     x = g.pick()
     if x is None:

@@ -32,6 +32,8 @@ def floats(o, x):
 
 UNARY = {'relu': torch.relu, 'relu6': F.relu6, 'silu': F.silu, 'sigmoid': torch.sigmoid, 'tanh': torch.tanh, 'exp': torch.exp, 'log': torch.log, 'sqrt': torch.sqrt,
          'rsqrt': torch.rsqrt, 'abs': torch.abs, 'sin': torch.sin, 'cos': torch.cos, 'erf': torch.erf, 'softplus': F.softplus,
+         'mish': F.mish, 'elu': F.elu, 'selu': F.selu, 'hardswish': F.hardswish, 'hardsigmoid': F.hardsigmoid, 'softsign': F.softsign, 'log_sigmoid': F.logsigmoid,
+         'tanhshrink': F.tanhshrink, 'expm1': torch.expm1, 'sinh': torch.sinh, 'cosh': torch.cosh, 'ceil': torch.ceil, 'trunc': torch.trunc, 'round': torch.round, 'sign': torch.sign,
          'square': torch.square, 'not': torch.logical_not, 'stop_gradient': torch.Tensor.detach}
 KEEP_WHOLE = {'relu', 'abs', 'not'}
 for _name, _f in UNARY.items():
@@ -87,6 +89,24 @@ def _(o, n, t):
 @rule('cast')
 def _(o, n, t):
     return t[0].to(o.type_of(n.kind))
+
+
+# --- of the language's own library
+
+@rule('flip')
+def _(o, n, t):
+    return t[0].flip(n.attrs['axes'])
+
+
+@rule('roll')
+def _(o, n, t):
+    return t[0].roll(n.attrs['shifts'], n.attrs['axes'])
+
+
+@rule('logsumexp')
+def _(o, n, t):
+    axes = axes_of(n, t[0])
+    return torch.logsumexp(t[0], axes, n.attrs.get('keepdims', False)) if axes else t[0]
 
 
 # --- sources
