@@ -144,7 +144,7 @@ static bool open_training(Training *t) {
   bool goes_on = o->resume && (!*o->resume || strcmp(o->resume, o->save) == 0);
   if (is_first_rank() && t->default_path && !goes_on && !checkpoint_may_replace(o->save)) return false;
   const NncFunction *eval = program_function("eval");
-  bool validation = nnc_program.validation > 0;
+  bool validation = nnc_program.validation > 0 && nnc_program.n_data > 0;
   t->has_eval = eval && (validation || dataset_has_split("eval"));
   if (!dataset_load("train", f, o->data, &t->train_data)) return false;
   if (t->has_eval && !(validation ? dataset_validation(&t->train_data, eval, &t->eval_data)

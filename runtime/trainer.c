@@ -16,7 +16,7 @@ static int64_t number_of(int64_t micro) { return micro * ranks.size + ranks.rank
 static bool count_steps(Trainer *t, int64_t steps, double epochs) {
   const NncProgram *p = &nnc_program;
   int64_t batch = function_batch(program_function("train"));
-  t->one_record = function_is_whole(program_function("train"));
+  t->one_record = t->data->n_columns == 0 || function_is_whole(program_function("train"));
   t->records_per_step = t->one_record ? t->data->records : batch * all_micro_batches();
   t->steps_per_epoch = t->data->records / t->records_per_step;
   if (t->steps_per_epoch == 0) {

@@ -20,6 +20,7 @@ import torch.nn.functional as F
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import golden_format as gf
+import golden_gradients as gradients
 import golden_models as models
 
 torch.set_default_dtype(torch.float64)
@@ -256,6 +257,15 @@ def main():
     zoo('two_inputs', dict(N=4), models.TwoInputs(5),
         {'image': ('f', (4, 1, 16, 16), 0), 'text': ('I32', (4, 12), 128), 'label': ('I32', (4,), 5), 'rating': ('f', (4, 1), 0)}, all_of(adam, lr=1e-3),
         loss_of=lambda y, data: {'class': F.cross_entropy(y[0], data['label']), 'rating': 0.5 * F.mse_loss(y[1], data['rating'])})
+    carried = lambda y, data: y[0].losses
+    make('pinn_heat', 'test/models/pinn_heat.nn', sizes(N=7, width=6), gradients.HeatEquation(6), {'x': ('f', (7, 1), 0), 't': ('f', (7, 1), 0)}, all_of(adam, lr=5e-3),
+         loss_of=carried)
+    image = ('f', (4, 1, 8, 8), 0)
+    make('critic', 'test/models/critic.nn', [], gradients.Critic(), {'real': image, 'made': image, 'mix': ('f', (4, 1, 1, 1), 0)},
+         all_of(adam, lr=1e-3, betas=(0.5, 0.9)), loss_of=carried)
+    words = ('f', (3, 6, 8), 0)
+    make('curvature', 'test/models/curvature.nn', [], gradients.Curvature(), {'words': words, 'direction': words, 'label': ('I32', (3,), 5)}, all_of(sgd, lr=0.1),
+         loss_of=carried)
 
 
 if __name__ == '__main__':

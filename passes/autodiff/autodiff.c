@@ -110,7 +110,7 @@ void sweep_differentiate(Sweep *s, MlirOperation op) {
     cotangent[i] = sweep_cotangent(s, result[i]);
     reached |= !nn_value_is_null(cotangent[i]);
   }
-  if (!reached) {
+  if (!reached || !reads_active(s, op)) {   // where what is differentiated by is made, it ends
     free(result);
     return;
   }
