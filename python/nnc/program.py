@@ -61,6 +61,7 @@ class BodyPrinter:
             self.remaining[v] = self.remaining.get(v, 0) + 1
 
     def declare(self, statements: list):
+        guards = conditions(statements)
         for p in parameters(statements):
             if p.path in self.parameters:
                 continue
@@ -73,7 +74,9 @@ class BodyPrinter:
             self.parameters[p.path] = name
             label = '' if name == rel and self.in_loop is None else f' as "{rel}"'
             shape = ', '.join(number(n) if isinstance(n, int) else self.printer().expr(n) for n in p.shape)
-            self.emit(f'{"state" if p.is_state else "param"} {name}{label}: {p.dtype}[{shape}]')
+            declaration = f'{"state" if p.is_state else "param"} {name}{label}: {p.dtype}[{shape}]'
+            guard = guards[p.path]
+            self.emit(f'if {self.printer().expr(guard)} {{ {declaration} }}' if guard else declaration)
 
     def emit(self, line: str):
         if len(self.indent + line) > WIDTH:
@@ -215,6 +218,27 @@ def parameters(statements: list):
     for s in statements:
         if isinstance(s, Statement):
             yield from (e for e in walk(s.expr) if isinstance(e, Param))
+
+
+def conditions(statements: list) -> dict:
+    """Of each parameter the condition under which it is read, None where it always is, or for several reasons."""
+    found: dict = {}
+
+    def visit(e: Expr, condition):
+        if isinstance(e, Param):
+            same = e.path not in found or found[e.path] is not None and condition is not None and found[e.path].flag == condition.flag
+            found[e.path] = condition if same else None
+        elif isinstance(e, If):
+            visit(e.condition, condition)
+            visit(e.then, e)
+            visit(e.otherwise, condition)
+        else:
+            for c in e.children():
+                visit(c, condition)
+    for s in statements:
+        if isinstance(s, Statement):
+            visit(s.expr, None)
+    return {path: e.condition if e else None for path, e in found.items()}
 
 
 def inlined_values(e: Expr, pending: dict):

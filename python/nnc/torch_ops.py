@@ -692,3 +692,6 @@ def lower_triangle(mask: torch.Tensor, queries: int, keys: int) -> bool:
     seen = mask if mask.dtype == torch.bool else mask >= -1
     want = torch.ones(queries, keys, dtype=torch.bool).tril(keys - queries)
     return seen.shape[-2:] == want.shape and bool((seen == want).all()) and (mask.dtype == torch.bool or not mask[seen].any())
+
+
+from . import ops_transformers  # noqa: E402,F401

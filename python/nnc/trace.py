@@ -11,6 +11,7 @@ import torch
 import torch.fx
 
 from . import source
+from .inline import inline_regions
 
 IDENTITY = {'aten.contiguous', 'aten.clone', 'aten.alias', 'aten.lift_fresh_copy', 'aten.detach_', 'aten.lift_fresh', 'aten.positive'}
 RANDOM = {'aten.dropout', 'aten.rand', 'aten.randn', 'aten.bernoulli', 'aten.bernoulli_', 'aten.rand_like', 'aten.randn_like', 'aten.uniform_', 'aten.normal_', 'aten.feature_dropout',
@@ -125,6 +126,7 @@ def unknown_ops(traced: Traced, known: set) -> list[Step]:
 def trace(module: torch.nn.Module, args: tuple, kwargs: dict, known: set) -> tuple[Traced, list[Step]]:
     """The operations of a module on these inputs, and those without a translator that nothing is known to be made of."""
     ep = torch.export.export(module, args, kwargs, strict=False)
+    inline_regions(ep)
     functional = False
     for _ in range(12):
         parameters, buffers = signature(module, ep)
@@ -213,7 +215,9 @@ def foldable(node: torch.fx.Node) -> bool:
 def evaluate(node: torch.fx.Node, resolve, constants: dict) -> Any:
     def value(n):
         v = constants[resolve(n)]
-        return v.clone() if isinstance(v, torch.Tensor) and mutated_argument(node) is n else v
+        if not isinstance(v, torch.Tensor):
+            return v
+        return v.clone() if mutated_argument(node) is n else v.contiguous()     # aliases leave contiguous() out
     args, kwargs = torch.fx.map_arg((node.args, node.kwargs), value)
     with torch.no_grad():
         return node.target(*args, **kwargs)

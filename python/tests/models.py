@@ -12,6 +12,9 @@ def names(family: str) -> list:
     if family == 'timm':
         import timm
         return sorted(random.Random(0).sample(sorted(timm.list_models()), 100))
+    if family == 'transformers':
+        import models_transformers
+        return list(models_transformers.ARCHITECTURES)
     return []
 
 
@@ -32,4 +35,7 @@ def make(family: str, name: str):
     if family == 'torchvision':
         module, size = torchvision_model(name)
         return module, (torch.randn(2, 3, size, size),), {}
+    if family == 'transformers':
+        import models_transformers
+        return models_transformers.make(name)
     raise ValueError(family)
