@@ -236,9 +236,30 @@ bool layer_gather(LayerCall *c, Value *result) {
   return !mlirOperationIsNull(op) && layer_return(result, mlirOperationGetResult(op, 0));
 }
 
+// Stretches the leading axes of two products' operands to each other's, where they are of size 1 or missing. A right
+// side of two axes stays one matrix for all.
+static void stretch_leading_axes(LayerCall *c, MlirValue *x) {
+  NnType t[2] = {nn_value_type(x[0]), nn_value_type(x[1])}, to[2] = {t[0], t[1]};
+  int rank = t[0].rank > t[1].rank ? t[0].rank : t[1].rank;
+  if (t[0].rank < 2 || t[1].rank <= 2) return;
+  for (int i = 0; i < rank - 2; i++) {
+    int at[2] = {i - (rank - t[0].rank), i - (rank - t[1].rank)};
+    int64_t size[2] = {at[0] < 0 ? 1 : t[0].dim[at[0]], at[1] < 0 ? 1 : t[1].dim[at[1]]};
+    if (size[0] != size[1] && size[0] != 1 && size[1] != 1) return;   // the op says what is wrong
+    for (int k = 0; k < 2; k++) to[k].dim[i] = size[0] == 1 ? size[1] : size[0];
+  }
+  for (int k = 0; k < 2; k++) {
+    for (int i = 0; i < 2; i++) to[k].dim[rank - 2 + i] = t[k].dim[t[k].rank - 2 + i];
+    to[k].rank = rank;
+    x[k] = nn_broadcast_trailing(c->b, x[k], to[k]);
+  }
+}
+
 bool layer_matmul(LayerCall *c, Value *result) {
-  MlirOperation op = layer_build(c, NN_OP_matmul, 2, (MlirValue[]){layer_float_tensor(c, 0), layer_float_tensor(c, 1)},
-                                 2, (NnAttr[]){NN_BOOL("transpose_a", false), NN_BOOL("transpose_b", false)}, NULL);
+  MlirValue x[2] = {layer_float_tensor(c, 0), layer_float_tensor(c, 1)};
+  stretch_leading_axes(c, x);
+  MlirOperation op = layer_build(c, NN_OP_matmul, 2, x, 2,
+                                 (NnAttr[]){NN_BOOL("transpose_a", false), NN_BOOL("transpose_b", false)}, NULL);
   return !mlirOperationIsNull(op) && layer_return(result, mlirOperationGetResult(op, 0));
 }
 
