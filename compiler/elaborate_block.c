@@ -137,7 +137,8 @@ Path *path_of_label(Elaborator *e, const AstName *label, const char *otherwise) 
 typedef struct Call {
   const AstItem *block;
   AstPos pos;
-  const CallArg **bound;   // one per parameter, NULL: default
+  const CallArg **bound;       // one per parameter, NULL: default
+  const CallArg *parameters;   // of a model, what stands in the place of its parameters; NULL: nothing
 } Call;
 
 static bool bind_arguments(Elaborator *e, Call *c, int n, const CallArg *args) {
@@ -150,6 +151,10 @@ static bool bind_arguments(Elaborator *e, Call *c, int n, const CallArg *args) {
     if (args[k].name)
       while (i < b->n_parameters && strcmp(b->parameters[i].name.text, args[k].name) != 0) i++;
     else i = place++;
+    if (i == b->n_parameters && b->kind == AST_MODEL && args[k].name && strcmp(args[k].name, "parameters") == 0) {
+      c->parameters = &args[k];
+      continue;
+    }
     if (i < b->n_parameters && !c->bound[i]) {
       c->bound[i] = &args[k];
       continue;
@@ -252,9 +257,11 @@ static void tap_outputs(Elaborator *e, const AstItem *b, const Value *result) {
              elaborator_format(e, "output.%s.%d", b->name.text, i));
 }
 
-static void remember_call(Elaborator *e, const AstItem *b, const char *path, int n, const CallArg *args, Value result) {
+static void remember_call(Elaborator *e, const AstItem *b, const char *path, int n, const CallArg *args, Value result,
+                          int first_slot) {
   Function *f = e->function;
-  ModelCall call = {.model = b, .path = path, .n_args = n, .result = result};
+  ModelCall call =
+      {.model = b, .path = path, .n_args = n, .result = result, .first_slot = first_slot, .end_slot = f->n_slots};
   call.args = elaborator_alloc(e, sizeof *call.args * (size_t)(n + 1));
   bool first = true;
   memcpy(call.args, args, sizeof *args * (size_t)n);
@@ -341,7 +348,13 @@ bool call_block(Elaborator *e, const AstItem *b, AstPos pos, const AstName *labe
   }
   if (e->function->n_calls >= MAX_MODEL_CALLS)
     return elaborator_give_up(e, pos, "models are called more than %d times", MAX_MODEL_CALLS);
-  if (!exec_block(e, &call, path_create(e, path), result)) return false;
-  remember_call(e, b, path, n, args, *result);
-  return true;
+  const Replacement *outer = e->replacement;
+  Replacement own;
+  if (call.parameters && !replacement_read(e, b, call.parameters, &own)) return false;
+  int first_slot = e->function->n_slots;
+  e->replacement = call.parameters ? &own : NULL;
+  bool ok = exec_block(e, &call, path_create(e, path), result);
+  e->replacement = outer;
+  if (ok) remember_call(e, b, path, n, args, *result, first_slot);
+  return ok;
 }

@@ -130,12 +130,20 @@ static bool call_layer(Elaborator *e, const LayerInfo *info, AstPos pos, const A
   return ok && function_count_ops(e, pos);
 }
 
+const char *model_named(const Elaborator *e, const AstExpr *call) {
+  if (strcmp(call->call.callee, "parameters") != 0 || call->call.n_args != 1) return NULL;
+  const AstExpr *x = call->call.args[0].value;
+  return x->kind == AST_NAME && find_block(e, x->text) ? x->text : NULL;
+}
+
 static bool eval_call(Elaborator *e, const AstExpr *x, Value *result) {
   const AstItem *block = find_block(e, x->call.callee);
   const LayerInfo *layer = block ? NULL : layer_find(x->call.callee);
   int n = x->call.n_args;
   CallArg *args = elaborator_alloc(e, sizeof *args * (size_t)(n + 1));
-  bool ok = eval_args(e, n, x->call.args, args);
+  const char *model = block ? NULL : model_named(e, x);
+  bool ok = model || eval_args(e, n, x->call.args, args);
+  if (model) args[0] = (CallArg){.value = value_string(model), .pos = x->call.args[0].value->pos};
   if (!block && !layer) {
     report_unknown_function(e, x);
     return false;

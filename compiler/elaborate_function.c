@@ -140,7 +140,9 @@ MlirValue elaborator_param(Elaborator *e, AstPos pos, const char *name, NnType t
   type.dtype = nn_dtype_wide(used);
   bool average = e->function->mode != MODE_TRAIN && settings_averaged(e, path_join(e, e->layer_path, name));
   Slot *s = find_or_make_slot(e, pos, average ? elaborator_format(e, "%s.ema", name) : name, type, init, average);
-  return s ? nn_cast(&e->function->builder, s->value, used) : nn_null_value();
+  if (!s) return nn_null_value();
+  s->is_parameter = true;
+  return nn_cast(&e->function->builder, replacement_of(e, s), used);
 }
 
 MlirValue elaborator_state(Elaborator *e, AstPos pos, const char *name, NnType type, const char *init) {

@@ -66,6 +66,7 @@ typedef struct Slot {   // a parameter or state
   const char *path, *init;
   NnType type;
   bool is_state;
+  bool is_parameter;   // of a layer or declared; its average, where that is read, counts as one
   bool declared;       // by `state`, not by a layer
   AstPos pos;          // where it was first made
   MlirValue value;     // placeholder argument
@@ -104,7 +105,13 @@ typedef struct ModelCall {
   int n_args;
   CallArg *args;
   Value result;
+  int first_slot, end_slot;   // that it made
 } ModelCall;
+// What stands in the place of the parameters among the slots while a model is executed.
+typedef struct Replacement {
+  int first_slot, end_slot;
+  MlirValue *value;   // by slot; null where it is a state
+} Replacement;
 
 typedef struct Function {
   const char *name;
@@ -156,7 +163,8 @@ struct Elaborator {
   Frame *frame;     // innermost
   Frame *globals;   // file-level dimensions
   Function *function;
-  const char *layer_path;   // path of the layer being called
+  const Replacement *replacement;   // NULL: none
+  const char *layer_path;           // path of the layer being called
   int n_models;
   const AstItem *main_model;   // of the loss, or the first
   int n_called, cap_called;
@@ -228,6 +236,11 @@ Slot *function_slot(Elaborator *e, const char *name);   // below the current lay
 Slot *function_state(Elaborator *e, MlirValue value);
 bool values_same(const Value *x, const Value *y);   // equal numbers, or tensors computed alike
 
+// elaborate_parameters.c
+// of a call with parameters=…; false after reporting
+bool replacement_read(Elaborator *e, const AstItem *model, const CallArg *arg, Replacement *out);
+MlirValue replacement_of(const Elaborator *e, const Slot *s);   // the placeholder itself where nothing replaces it
+
 // elaborate_precision.c
 // unchanged where none is written; false after reporting
 bool precision_read(Elaborator *e, const AstName *written, NnDtype *precision);
@@ -242,6 +255,8 @@ bool eval_int(Elaborator *e, const AstExpr *x, const char *what, int64_t *result
 bool eval_type(Elaborator *e, const AstType *t, NnType *result);
 bool type_dtype(Elaborator *e, const AstType *t, NnDtype *result);
 bool eval_args(Elaborator *e, int n, const AstArg *from, CallArg *args);
+// The model in parameters(net), whose argument is no value; NULL: another call.
+const char *model_named(const Elaborator *e, const AstExpr *call);
 bool eval_if(Elaborator *e, const AstExpr *x, Value *result, bool *has_result);
 
 // elaborate_scan.c

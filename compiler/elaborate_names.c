@@ -25,7 +25,7 @@ static void check_call(Elaborator *e, const AstExpr *x) {
   for (int i = 0; i < n; i++) {
     const AstArg *a = &x->call.args[i];
     args[i] = (CallArg){.name = a->name.text, .pos = a->value->pos, .name_pos = a->name.pos};
-    check_expr(e, a->value);
+    if (block || !model_named(e, x)) check_expr(e, a->value);
   }
   if (block) block_check_arguments(e, block, x->pos, n, args);
   else if (layer) layer_check_arguments(e, layer, x->pos, n, args);

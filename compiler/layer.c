@@ -106,6 +106,9 @@ static const LayerInfo layers[] = {
         "x itself, as a constant for the gradient: nothing before it is trained through it."),
     ROW(grad, "y:tensor, x:any", false,
         "The gradient of the sum of y by the tensor x, or by each of a list; can be differentiated again."),
+    ROW(parameters, "model:str", false,
+        "The parameters of a model that has been called before, as parameters(net), a list in the order of their first "
+        "use. net(x, parameters=list) calls it with others in their place."),
     ROW(cast, "x:tensor, dtype:str", false, "To another element type."),
     F32_ROW(sum, "x:tensor, axes:ints=none, keepdims:bool=false", false,
             "Sum over axes, all by default; of integers in i64."),

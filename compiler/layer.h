@@ -61,7 +61,7 @@ MlirValue layer_mean_of(NnBuilder *b, MlirValue x, int n_axes, const int64_t *ax
 #define LAYER_FUNCTIONS(X) \
   X(linear) X(conv2d) X(batchnorm) X(layernorm) X(embedding) X(dropout) X(maxpool) X(avgpool) X(relu) X(relu6) \
   X(leaky_relu) X(gelu) X(silu) X(sigmoid) X(tanh) X(exp) X(log) X(sqrt) X(rsqrt) X(abs) X(sin) X(cos) X(erf) \
-  X(floor) X(square) X(softplus) X(clamp) X(maximum) X(minimum) X(where) X(stop_gradient) X(grad) X(cast) X(sum) X(mean) \
+  X(floor) X(square) X(softplus) X(clamp) X(maximum) X(minimum) X(where) X(stop_gradient) X(grad) X(parameters) X(cast) X(sum) X(mean) \
   X(amax) X(amin) X(var) X(argmax) X(reshape) X(flatten) X(transpose) X(rearrange) X(split) X(concat) X(pad) \
   X(broadcast_to) X(iota) X(full) X(len) X(dims) X(axes_of) X(is_list) X(contains) X(narrow) X(dtype) X(gather) X(matmul) X(einsum) X(softmax) X(log_softmax) \
   X(causal_mask) X(attention) X(cross_entropy) X(accuracy) X(rmsnorm) X(groupnorm) \

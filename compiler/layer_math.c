@@ -164,6 +164,10 @@ bool layer_grad(LayerCall *c, Value *result) {
   return gradient_of(c, c->arg[1], result);
 }
 
+bool layer_parameters(LayerCall *c, Value *result) {
+  return elaborator_parameters(c->e, c->arg_pos[0], layer_string(c, 0), result);
+}
+
 bool layer_cast(LayerCall *c, Value *result) {
   NnDtype dtype;
   if (!nn_dtype_parse(layer_string(c, 1), &dtype))

@@ -54,6 +54,20 @@ class Critic(nn.Module):
         return with_losses(y, distance=y.mean() - self.layers(real).mean(), penalty=10 * (slope - 1).square().mean())
 
 
+class Maml(nn.Module):
+    """models/maml_sine.nn, one task"""
+
+    def __init__(self, rate=0.01):
+        super().__init__()
+        self.layers, self.rate = nn.Sequential(nn.Linear(1, 40), nn.ReLU(), nn.Linear(40, 40), nn.ReLU(), nn.Linear(40, 1)), rate
+
+    def forward(self, x, y, query, target):
+        before, weights = self.layers(x), dict(self.layers.named_parameters())
+        slopes = gradient(F.mse_loss(before, y), list(weights.values()))
+        fast = {name: w - self.rate * slope for (name, w), slope in zip(weights.items(), slopes)}
+        return with_losses(before, loss=F.mse_loss(torch.func.functional_call(self.layers, fast, query), target))
+
+
 class BatchNorm(nn.Module):
     """nn.BatchNorm1d, whose own op has no third derivative."""
 

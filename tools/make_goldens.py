@@ -263,6 +263,8 @@ def main():
     image = ('f', (4, 1, 8, 8), 0)
     make('critic', 'test/models/critic.nn', [], gradients.Critic(), {'real': image, 'made': image, 'mix': ('f', (4, 1, 1, 1), 0)},
          all_of(adam, lr=1e-3, betas=(0.5, 0.9)), loss_of=carried)
+    points = ('f', (10, 1), 0)
+    make('maml_sine', 'test/models/maml_sine.nn', [], gradients.Maml(), {name: points for name in ('x', 'y', 'query', 'target')}, all_of(adam, lr=1e-3), loss_of=carried)
     words = ('f', (3, 6, 8), 0)
     make('curvature', 'test/models/curvature.nn', [], gradients.Curvature(), {'words': words, 'direction': words, 'label': ('I32', (3,), 5)}, all_of(sgd, lr=0.1),
          loss_of=carried)
