@@ -124,7 +124,14 @@ static void read_attention(MlirOperation op, NncAttention *out) {
                         .n_keys = a.n_keys,
                         .head_dim = a.head_dim,
                         .scale = a.scale,
-                        .dropout = a.dropout};
+                        .dropout = a.dropout,
+                        .biased = a.bias >= 0,
+                        .window = a.window,
+                        .softcap = a.softcap};
+  if (a.bias < 0) return;
+  NnType bias = operand_type(op, a.bias);
+  if (bias.dim[1] > 1) out->bias_head = a.n_queries * a.n_keys;
+  if (bias.dim[0] > 1) out->bias_batch = bias.dim[1] * a.n_queries * a.n_keys;
 }
 
 // "12 of 256x256x64": heads, queries, keys, head dimension
@@ -133,6 +140,9 @@ static void write_attention(const NncAttention *a, int64_t scratch, Text *fields
            a->packed, a->causal, a->heads_last, a->masked, (long long)a->batch, (long long)a->heads,
            (long long)a->groups, (long long)a->n_queries, (long long)a->n_keys, (long long)a->head_dim, a->scale,
            a->dropout, (long long)scratch);
+  if (a->biased || a->window > 0 || a->softcap > 0)
+    text_add(fields, ", %d,%lld,%lld, %lld,%.17g", a->biased, (long long)a->bias_batch, (long long)a->bias_head,
+             (long long)a->window, a->softcap);
   text_add(label, "%lld of %lldx%lldx%lld", (long long)(a->batch * a->heads), (long long)a->n_queries,
            (long long)a->n_keys, (long long)a->head_dim);
 }

@@ -155,10 +155,12 @@ static const LayerInfo layers[] = {
     ROW(causal_mask, "x:tensor", false, "Makes x[.., i, j] with j > i very negative."),
     ROW(attention,
         "q:tensor, k:tensor, v:tensor, heads:int=none, causal:bool=false, mask:tensor=none, scale:float=none, "
-        "dropout:float=0",
+        "dropout:float=0, bias:tensor=none, window:int=none, softcap:float=none",
         false,
-        "softmax(scale q k') v over the last two axes of [B, H, T, D], or of [B, T, H D] with heads=H; scale is "
-        "1/sqrt(D) by default, mask[B, T of k] is 0 for keys not to be seen, dropout applies to the weights."),
+        "softmax(scale q k' + bias) v over the last two axes of [B, H, T, D], or of [B, T, H D] with heads=H; scale is "
+        "1/sqrt(D) by default. mask is 0 for keys not to be seen: [B, T of k], or [B, H, T of q, T of k], where the "
+        "first three may be 1, as bias is. window: only keys less than that many positions away. softcap: scores s "
+        "become softcap tanh(s/softcap), before the bias. dropout applies to the weights."),
     F32_ROW(rope, "x:tensor, base:float=10000, interleaved:bool=false", false,
             "Rotary positions: turns the pairs of x[..., T, D] by angles that grow with T."),
     SCORE(cross_entropy, "logits:tensor, labels:labels, smoothing:float=0, weights:weights=none", false,

@@ -335,11 +335,13 @@ typedef struct NnAttention {
   bool packed;                         // the gradients are one tensor, those of each token side by side
   int64_t batch, heads, groups, n_queries, n_keys, head_dim;   // groups: heads of keys and values
   double scale, dropout;
-  int mask, key;   // operands; -1: none
+  int mask, bias, key;   // operands; -1: none
+  int64_t window;        // keys so many or more positions away are not seen; 0: all are
+  double softcap;        // scores s become softcap tanh(s / softcap), before the bias; 0: they do not
 } NnAttention;
 NnAttention nn_attention_of(MlirOperation op);
 // From operand types alone, without attributes but the layout; false: operands behind the n_needed first that are
-// neither mask nor key.
+// neither mask, bias nor key.
 bool nn_attention_read(int n, const NnType *operand, int n_needed, bool heads_last, NnAttention *out);
 // pairs of a query and a key that it may see by the causal rule, over batch and heads
 double nn_attention_pairs(const NnAttention *a);

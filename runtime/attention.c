@@ -28,6 +28,7 @@ typedef struct Problem {
   Strides q, k, to_q, to_k;
   const void *in_q, *in_k, *in_v, *in_o, *in_do;
   const uint8_t *mask;   // NULL: none
+  const void *bias;      // as T; NULL: none
   const uint32_t *key;   // NULL: no dropout
   void *o, *dq, *dk, *dv;
   void *lse;         // written forward, read backward
@@ -56,22 +57,33 @@ static int64_t tile_columns(const NncAttention *a) {
   return smaller(TILE_QUERIES, (a->n_queries + lanes - 1) / lanes * lanes);
 }
 static int64_t tile_keys(const NncAttention *a) { return smaller(TILE_KEYS, a->n_keys); }
-// Keys that queries before `end` see by the causal rule.
+// Keys before which all lie that queries before `end` see.
 static int64_t keys_before(const NncAttention *a, int64_t end) {
-  return a->causal ? smaller(a->n_keys, larger(0, end + a->n_keys - a->n_queries)) : a->n_keys;
+  int64_t ahead = a->causal ? 0 : a->window - 1;
+  return a->causal || a->window > 0 ? smaller(a->n_keys, larger(0, end + ahead + a->n_keys - a->n_queries)) : a->n_keys;
+}
+// The first key that queries from `query` on see, because of a window.
+static int64_t first_key_of(const NncAttention *a, int64_t query) {
+  return a->window > 0 ? larger(0, query + 1 + a->n_keys - a->n_queries - a->window) : 0;
 }
 // The first query that sees a key.
 static int64_t first_query_of(const NncAttention *a, int64_t key) {
-  return a->causal ? larger(0, key - (a->n_keys - a->n_queries)) : 0;
+  int64_t ahead = a->causal ? 0 : a->window - 1;
+  return a->causal || a->window > 0 ? larger(0, key - ahead - (a->n_keys - a->n_queries)) : 0;
 }
 // Of the tile of queries from first_query on and keys from first_key on: how many of the keys its first query sees;
 // each next one sees one more.
 static int64_t keys_seen(const NncAttention *a, int64_t first_query, int64_t first_key) {
   return a->causal ? first_query + 1 + a->n_keys - a->n_queries - first_key : TILE_KEYS;
 }
-// How many queries of that tile do not see a key by the causal rule.
+// How many queries of that tile do not see a key because they come before those that do.
 static int64_t hidden_queries(const Problem *p, int64_t first_query, int64_t key) {
   return larger(0, smaller(p->columns, first_query_of(&p->a, key) - first_query));
+}
+// The first query of that tile for which a key lies before the window.
+static int64_t past_window(const Problem *p, int64_t first_query, int64_t key) {
+  int64_t query = key - (p->a.n_keys - p->a.n_queries) + p->a.window;
+  return p->a.window > 0 ? larger(0, smaller(p->columns, query - first_query)) : p->columns;
 }
 // Whether dk and dv are summed in the workspace.
 static bool sums_apart(const NncAttention *a) { return is_narrow(a) || a->head_dim != padded(a); }
@@ -161,6 +173,7 @@ static int64_t bytes_of_thread(const NncAttention *a) {
   int64_t d = padded(a), queries = tile_columns(a), keys = tile_keys(a);
   int64_t elements = 2 * keys * d + (a->backward ? 5 : 2) * queries * d + (a->backward ? 2 : 1) * keys * queries +
                      4 * queries;
+  if (a->backward && a->softcap > 0) elements += keys * queries;   // derivatives of capped scores
   if (a->backward && sums_apart(a)) elements += 2 * a->n_keys * d;
   return library_align(elements * element_bytes(a));
 }
@@ -188,6 +201,7 @@ static Problem problem_of(const NncAttention *a, void *const *buffers, void *wor
   p.in_q = buffers[n++], p.in_k = buffers[n++], p.in_v = buffers[n++];
   if (a->backward) p.in_o = buffers[n++], p.lse = buffers[n++], p.in_do = buffers[n++];
   if (a->masked) p.mask = buffers[n++];
+  if (a->biased) p.bias = buffers[n++];
   if (a->dropout > 0) p.key = buffers[n++];
   if (!a->backward) p.o = buffers[n++], p.lse = buffers[n++];
   else if (a->packed) place_packed(&p, buffers[n]);

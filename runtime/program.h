@@ -94,16 +94,22 @@ typedef struct NncMatmul {   // C[b] = A[b] (m x k) * B[b] (k x n), or C[b] += t
 
 // softmax(scale q k' + mask) v of each batch and head, and its gradients, without the scores in memory. q and what has
 // its shape: (batch, heads, n_queries, head_dim), or with heads_last (batch, n_queries, heads, head_dim); k, v likewise
-// with `groups` heads, each for heads / groups heads of q. buffers: q, k, v, mask, key, o, lse; backward q, k, v, o,
-// lse, do, mask, key, dq, dk, dv; mask (batch, n_keys) bytes and key i32[4] only where masked and where dropout > 0.
-// packed: the gradients are one buffer, (batch, n_queries, (heads + 2 groups) head_dim): of each token dq of all heads,
-// then dk, then dv; n_keys is n_queries then.
+// with `groups` heads, each for heads / groups heads of q. buffers: q, k, v, mask, bias, key, o, lse; backward q, k, v,
+// o, lse, do, mask, bias, key, dq, dk, dv; mask (batch, n_keys) bytes, bias and key i32[4] only where masked, where
+// biased and where dropout > 0. bias, of the type of lse, is added to the scores; its element (batch, head, query, key)
+// is bias_batch batch + bias_head head + query n_keys + key. -infinity hides a key. packed: the gradients are one
+// buffer, (batch, n_queries, (heads + 2 groups) head_dim): of each token dq of all heads, then dk, then dv; n_keys is
+// n_queries then.
 typedef struct NncAttention {
   NncDtype dtype;                                      // lse (batch, heads, n_queries) has the same
   bool backward, packed, causal, heads_last, masked;   // causal: query i sees keys 0 .. i + n_keys - n_queries
   int64_t batch, heads, groups, n_queries, n_keys, head_dim;
   double scale, dropout;
   int64_t scratch_bytes;
+  bool biased;
+  int64_t bias_batch, bias_head;   // elements; 0: the same for all
+  int64_t window;                  // query i sees keys less than that far away from i + n_keys - n_queries; 0: all
+  double softcap;                  // scores s become softcap tanh(s / softcap), before the bias; 0: they do not
 } NncAttention;
 
 // What a library computes, or on a GPU a kernel made for its shape: X(KIND, name, record, on a GPU KERNEL or CUBLAS),

@@ -92,7 +92,49 @@ for mode in 'bilinear', 'nearest', 'bicubic':
             images.append((f'grid_sample(x, 1.7 * g, "{mode}", "{padding}", {str(align).lower()})', dict(x=[2, 3, 5, 4], g=[2, 3, 6, 2]),
                            lambda x, g, mode=mode, padding=padding, align=align: F.grid_sample(x, 1.7 * g, mode, padding, align)))
 
-TABLES = {'images': images}
+# --- attention: heads are an axis; what is not seen is -infinity, a query that sees nothing gives zeros
+
+
+def attention(q, k, v, bias=None, mask=None, window=None, cap=None, causal=False):
+    k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], 1) for x in (k, v))
+    s = q @ k.transpose(-1, -2) / q.shape[-1] ** 0.5
+    s = cap * torch.tanh(s / cap) if cap else s
+    s = s if bias is None else s + bias
+    away = torch.arange(q.shape[2])[:, None] + k.shape[2] - q.shape[2] - torch.arange(k.shape[2])
+    seen = torch.ones_like(s, dtype=torch.bool)
+    seen = seen & (away >= 0) if causal else seen
+    seen = seen & (away.abs() < window) if window else seen
+    seen = seen if mask is None else seen & mask
+    p = torch.softmax(s.masked_fill(~seen, -1e30), -1) * seen
+    return p @ v
+
+
+def qkv(batch, heads, groups, queries, keys, d, **more):
+    return dict(q=[batch, heads, queries, d], k=[batch, groups, keys, d], v=[batch, groups, keys, d], **more)
+
+
+attentions = []
+for d, (queries, keys) in (5, (9, 11)), (64, (70, 83)):   # of 64 on a GPU: tensor cores
+    small = (2, 4, 2, queries, keys, d)
+    forms = [
+        ('attention(q, k, v, bias=b)', qkv(*small, b=[2, 4, queries, keys]), lambda q, k, v, b: attention(q, k, v, b)),
+        ('attention(q, k, v, bias=8 * b, causal=true)', qkv(*small, b=[1, 4, queries, keys]), lambda q, k, v, b: attention(q, k, v, 8 * b, causal=True)),
+        ('attention(q, k, v, bias=b)', qkv(*small, b=[2, 1, 1, keys]), lambda q, k, v, b: attention(q, k, v, b)),
+        ('attention(q, k, v, mask=m > 0)', qkv(*small, m=[2, 4, queries, keys]), lambda q, k, v, m: attention(q, k, v, mask=m > 0) + 0 * m.sum()),
+        ('attention(q, k, v, mask=m > 0, bias=b)', qkv(*small, m=[2, 1, queries, keys], b=[1, 4, queries, keys]), lambda q, k, v, m, b: attention(q, k, v, b, m > 0) + 0 * m.sum()),
+        ('attention(q, k, v, mask=m[:, 0, 0, :] > 0, bias=b, window=5)', qkv(*small, m=[2, 1, 1, keys], b=[1, 1, queries, keys]), lambda q, k, v, m, b: attention(q, k, v, b, m > 0, 5) + 0 * m.sum()),
+        ('attention(q, k, v, window=4, causal=true)', qkv(*small), lambda q, k, v: attention(q, k, v, window=4, causal=True)),
+        ('attention(q, k, v, window=4)', qkv(*small), lambda q, k, v: attention(q, k, v, window=4)),
+        ('attention(q, k, v, window=3, causal=true)', qkv(2, 4, 2, keys, queries, d), lambda q, k, v: attention(q, k, v, window=3, causal=True)),
+        ('attention(4 * q, k, v, softcap=1.5)', qkv(*small), lambda q, k, v: attention(4 * q, k, v, cap=1.5)),
+        ('attention(4 * q, k, v, softcap=1.5, window=6, causal=true, bias=b)', qkv(*small, b=[2, 1, queries, keys]), lambda q, k, v, b: attention(4 * q, k, v, b, None, 6, 1.5, True)),
+    ]
+    attentions += forms if d < 64 else [forms[i] for i in (1, 5, 10)]
+attentions.append(('attention(q, k, v, window=20, causal=true, softcap=2)', qkv(1, 2, 1, 200, 200, 16), lambda q, k, v: attention(q, k, v, None, None, 20, 2, True)))
+attentions.append(('attention(rearrange(q, "b h t d -> b t (h d)"), rearrange(k, "b h t d -> b t (h d)"), rearrange(v, "b h t d -> b t (h d)"), heads=4, bias=b)',
+                   qkv(2, 4, 2, 9, 11, 5, b=[2, 4, 9, 11]), lambda q, k, v, b: attention(q, k, v, b).transpose(1, 2).flatten(2)))
+
+TABLES = {'images': images, 'attention': attentions}
 
 
 def case(index, call, shapes, function):

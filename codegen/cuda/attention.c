@@ -65,6 +65,11 @@ static Attention attention_of(const CudaTarget *target, MlirOperation op, const 
                  .packed = r.packed,
                  .causal = r.causal,
                  .masked = r.masked,
+                 .biased = r.biased,
+                 .bias_batch = r.bias_batch,
+                 .bias_head = r.bias_head,
+                 .window = r.window,
+                 .softcap = r.softcap,
                  .scale = r.scale,
                  .dropout = r.dropout};
   a.q = a.o = strides(&r, r.heads, r.n_queries);
@@ -83,12 +88,18 @@ static unsigned long long bits(double x) {
 
 static char *symbol_of(const Attention *a) {
   static const char *const types[] = {"bf16", "f16", "tf32", "f32", "f64"};
-  return text_format("attention%s_%s_%lldx%lldx%lldx%lldx%lldx%d_%s%s%s%s%s%s_s%016llx_p%016llx",
-                     a->backward ? "_grad" : "", types[a->type], (long long)a->batch, (long long)a->heads,
-                     (long long)a->groups, (long long)a->n_queries, (long long)a->n_keys, a->head_dim,
-                     a->q.row == a->head_dim ? "bhtd" : "bthd", a->causal ? "_causal" : "", a->masked ? "_masked" : "",
-                     a->packed ? "_packed" : "", a->plain ? "_plain" : "", a->wgmma ? "_wgmma" : "", bits(a->scale),
-                     bits(a->dropout));
+  char *more = !a->biased && a->window == 0 && a->softcap <= 0
+                   ? copy_string("")
+                   : text_format("%s%lldx%lld_w%lld_c%016llx_", a->biased ? "b" : "", (long long)a->bias_batch,
+                                 (long long)a->bias_head, (long long)a->window, bits(a->softcap));
+  char *symbol = text_format("attention%s_%s_%lldx%lldx%lldx%lldx%lldx%d_%s%s%s%s%s%s_%ss%016llx_p%016llx",
+                             a->backward ? "_grad" : "", types[a->type], (long long)a->batch, (long long)a->heads,
+                             (long long)a->groups, (long long)a->n_queries, (long long)a->n_keys, a->head_dim,
+                             a->q.row == a->head_dim ? "bhtd" : "bthd", a->causal ? "_causal" : "",
+                             a->masked ? "_masked" : "", a->packed ? "_packed" : "", a->plain ? "_plain" : "",
+                             a->wgmma ? "_wgmma" : "", more, bits(a->scale), bits(a->dropout));
+  free(more);
+  return symbol;
 }
 
 static char *name_of(const CudaTarget *target, MlirOperation op, const OpRecord *r) {

@@ -19,9 +19,11 @@ bool nn_attention_read(int n, const NnType *operand, int n_needed, bool heads_la
                        .dtype = q->dtype,
                        .heads_last = heads_last,
                        .mask = -1,
+                       .bias = -1,
                        .key = -1};
   int at = n_needed;
   if (at < n && operand[at].dtype == NN_I1) out->mask = at++;
+  if (at < n && nn_dtype_is_float(operand[at].dtype)) out->bias = at++;
   if (at < n && operand[at].dtype == NN_I32) out->key = at++;
   return at == n;
 }
@@ -40,6 +42,8 @@ NnAttention nn_attention_of(MlirOperation op) {
   a.causal = nn_attr_bool(op, "causal", false);
   a.scale = nn_attr_f64(op, "scale", 1);
   a.dropout = nn_attr_f64(op, "dropout", 0);
+  a.window = nn_attr_i64(op, "window", 0);
+  a.softcap = nn_attr_f64(op, "softcap", 0);
   return a;
 }
 
@@ -61,7 +65,9 @@ static bool check(NnOpCall *c, int n_needed, NnAttention *a) {
   if (a->heads % a->groups)
     return nn_fail(c, "%lld heads of keys and values do not divide the %lld heads of queries", (long long)a->groups,
                    (long long)a->heads);
-  if (!complete) return nn_fail(c, "after operand %d come a mask of i1 and a key of i32, both optional", n_needed - 1);
+  if (!complete)
+    return nn_fail(c, "after operand %d come a mask of i1, a bias of floats and a key of i32, all optional",
+                   n_needed - 1);
   NnType mask = {.dtype = NN_I1, .rank = 2, .dim = {a->batch, a->n_keys}},
          key = {.dtype = NN_I32, .rank = 1, .dim = {4}};
   if (a->mask >= 0 && !nn_type_equal(&c->operand[a->mask], &mask))
@@ -69,6 +75,18 @@ static bool check(NnOpCall *c, int n_needed, NnAttention *a) {
                    nn_text(&c->operand[a->mask]).text);
   if (a->key >= 0 && !nn_type_equal(&c->operand[a->key], &key))
     return nn_fail(c, "the key must be %s, found %s", nn_text(&key).text, nn_text(&c->operand[a->key]).text);
+  if (a->bias >= 0) {
+    const NnType *bias = &c->operand[a->bias];
+    bool fits = bias->dtype == nn_dtype_wide(a->dtype) && bias->rank == 4 &&
+                (bias->dim[0] == 1 || bias->dim[0] == a->batch) && (bias->dim[1] == 1 || bias->dim[1] == a->heads) &&
+                bias->dim[2] == a->n_queries && bias->dim[3] == a->n_keys;
+    if (!fits)
+      return nn_fail(c, "the bias must be %s[1 or %lld, 1 or %lld, %lld, %lld], found %s",
+                     nn_dtype_name(nn_dtype_wide(a->dtype)), (long long)a->batch, (long long)a->heads,
+                     (long long)a->n_queries, (long long)a->n_keys, nn_text(bias).text);
+  }
+  if (nn_call_i64(c, "window", 0) < 0 || !(nn_call_f64(c, "softcap", 0) >= 0))
+    return nn_fail(c, "window and softcap must not be negative");
   double p = nn_call_f64(c, "dropout", 0);
   if (!(p >= 0 && p < 1)) return nn_fail(c, "dropout must be at least 0 and below 1, found %g", p);
   return (p > 0) == (a->key >= 0) || nn_fail(c, "dropout and a key go together");
@@ -128,6 +146,8 @@ void nn_vjp_attention(NnVjp *v) {
   MlirValue dq = nn_build_like(v->b, NN_OP_attention_grad, v->op, BACKWARD - FORWARD + v->n_operands, operand, NULL);
   for (int i = 0; i < 3; i++)
     if (v->needed[i]) v->operand_cotangent[i] = mlirOperationGetResult(nn_value_def(dq), i);
+  NnAttention a = nn_attention_of(v->op);
+  if (a.bias >= 0 && v->needed[a.bias]) v->operand_cotangent[a.bias] = nn_attention_bias_grad(v->b, v->op, operand[5]);
 }
 
 double nn_attention_pairs(const NnAttention *a) {
@@ -137,6 +157,10 @@ double nn_attention_pairs(const NnAttention *a) {
     // than those that see none.
     double rows = (double)(a->n_queries < a->n_keys ? a->n_queries : a->n_keys), most = (double)a->n_keys;
     pairs = rows * (most + most - rows + 1) / 2;
+  }
+  if (a->window > 0) {
+    double near = (double)a->n_queries * (double)a->window * (a->causal ? 1 : 2);
+    if (near < pairs) pairs = near;
   }
   return pairs * (double)a->batch * (double)a->heads;
 }

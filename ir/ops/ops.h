@@ -15,6 +15,8 @@
 #include "ir/ops.def"
 #undef NN_OP
 // attention_grad and attention_grad_packed in ops that have gradient rules (ops/attention_expand.c)
+// The gradient of attention's bias, from that of its result; the scores exist as a tensor (ops/attention_expand.c).
+MlirValue nn_attention_bias_grad(NnBuilder *b, MlirOperation op, MlirValue dy);
 void nn_differentiable_attention_grad(NnBuilder *b, MlirOperation op, MlirValue *results);
 
 // --- Shape rules (ops/rules.c). Each check writes the error and returns false. ---------------------------------------

@@ -27,7 +27,7 @@ def named(i, call, names):
         if k % 2 == 0:
             for name in names:
                 for before in '([, =':
-                    for after in ',) ]':
+                    for after in ',) ][':
                         part = part.replace(before + name + after, f'{before}{name}_{i}{after}')
         out.append(part)
     return '"'.join(out)

@@ -243,8 +243,11 @@ typedef struct Attention {
   int head_dim;
   bool backward, causal;   // causal: query i sees keys 0 .. i + n_keys - n_queries
   bool masked;             // keys whose byte of mask is 0 are not seen
-  bool plain;              // without tensor cores
-  bool wgmma;              // with the products of warpgroups
+  bool biased;             // as NncAttention has it, and so are the next four
+  int64_t bias_batch, bias_head, window;
+  double softcap;
+  bool plain;   // without tensor cores
+  bool wgmma;   // with the products of warpgroups
   // the gradients are one tensor (batch, tokens, (heads + 2 groups) head_dim): of each token dq of all heads, then dk,
   // then dv
   bool packed;
@@ -256,10 +259,10 @@ bool attention_supported(const Attention *a);
 // and those with the products of warpgroups, where the architecture has them
 bool attention_wgmma_supported(const Attention *a);
 // The kernels of attention or, if `backward`, of its gradients, run in order. All have the same parameters. Forward: q,
-// k, v, mask (batch, n_keys) bytes if masked, key i32[4] if dropout > 0, o (written), lse (batch, heads, n_queries)
-// f32, or f64 with f64 (written): the logarithm of the row's sum of exponentials, infinite for a row that sees no key.
-// Backward: q, k, v, o, lse, do, mask, key, dq, dk, dv (written; packed: one), delta (as lse; workspace). No sum
-// depends on timing.
+// k, v, mask (batch, n_keys) bytes if masked, bias (f32, with f64 f64) if biased, key i32[4] if dropout > 0, o
+// (written), lse (batch, heads, n_queries) f32, or f64 with f64 (written): the logarithm of the row's sum of
+// exponentials, infinite for a row that sees no key. Backward: q, k, v, o, lse, do, mask, bias, key, dq, dk, dv
+// (written; packed: one), delta (as lse; workspace). No sum depends on timing.
 int attention_launches(const Attention *a);
 int64_t attention_workspace(const Attention *a);   // bytes
 void attention_build(LLVMModuleRef module, const Attention *a, int which, const char *name, TemplateLaunch *launch);

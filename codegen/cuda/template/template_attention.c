@@ -41,6 +41,7 @@ void attention_hide_keys(AttentionBlock *x, Val tile, Scores s) {
         Val reach = build_add(b, attention_row(x, m, i / 2), build_i32(b, a->n_keys - a->n_queries + 1));
         if (a->causal) visible = build_and(b, visible, build_less(b, column, reach));
         if (a->masked) visible = build_and(b, visible, seen[t][i % 2]);
+        if (a->window > 0) visible = build_and(b, visible, attention_near(b, a, attention_row(x, m, i / 2), column));
         s[m][t][i] = build_select(b, visible, s[m][t][i], build_f32(b, -INFINITY));
       }
 }
@@ -50,7 +51,7 @@ void attention_mask_keys(AttentionBlock *x, Val tile, Scores s) {
   const Attention *a = x->a;
   Val end = build_mul(b, build_add(b, tile, build_i32(b, 1)), build_i32(b, x->n));
   Val needed = build_less(b, build_i32(b, a->n_keys), end);
-  if (a->masked) needed = LLVMConstInt(b->i1, 1, false);
+  if (a->masked || a->window > 0) needed = LLVMConstInt(b->i1, 1, false);
   else if (a->causal)
     needed = build_or(b, needed,
                       build_less(b,
@@ -154,8 +155,9 @@ void attention_forward(LLVMModuleRef module, const Attention *a, const char *nam
   attention_stream(&x, &keys, x.p.k, &a->k, x.group);
   attention_stream(&x, &values, x.p.v, &a->v, x.group);
   attention_rows(&x, &queries, x.p.q, &a->q, x.head);
-  attention_copy(&x, &keys, NULL, build_i32(b, 0), build_i32(b, 0));
-  attention_copy(&x, &values, NULL, build_i32(b, 0), build_i32(b, 0));
+  Val first = attention_tiles_first(&x), begin = build_and(b, first, build_i32(b, 1));
+  attention_copy(&x, &keys, NULL, first, begin);
+  attention_copy(&x, &values, NULL, first, begin);
   build_commit(b);
   attention_sums(&x, &sums);
   attention_row_state(&x, &state);
@@ -164,7 +166,7 @@ void attention_forward(LLVMModuleRef module, const Attention *a, const char *nam
   // 32 registers; else from shared memory each time
   if (x.m_tiles * a->head_dim * tile_element_bytes(a->type) <= 256) attention_hold(&x, &queries);
   Loop loop;
-  Val end = attention_tiles_end(&x), tile = build_loop(b, &loop, build_i32(b, 0), end, 1);
+  Val end = attention_tiles_end(&x), tile = build_loop(b, &loop, first, end, 1);
   Val parity = build_and(b, tile, build_i32(b, 1)), next = build_add(b, tile, build_i32(b, 1));
   build_wait(b, 0);
   build_barrier(b);   // the tile is there, and nobody reads the other buffer any more
@@ -178,6 +180,7 @@ void attention_forward(LLVMModuleRef module, const Attention *a, const char *nam
   attention_current(&x, &values, parity);
   Scores s;
   attention_scores(&x, &queries, &keys.tile, s);
+  attention_adjust(&x, tile, false, NULL, s, NULL);
   attention_mask_keys(&x, tile, s);
   online_softmax(&x, s, &state, &sums);
   attention_drop(&x, tile, s);

@@ -11,7 +11,7 @@ typedef enum AttentionKernel { ATTENTION_FORWARD, ATTENTION_BACKWARD_Q, ATTENTIO
 // The parameters of a kernel; NULL where it has none of that name. dy: the gradient of o; dq, dk, dv: of packed
 // gradients, where they begin.
 typedef struct AttentionOperands {
-  Val q, k, v, mask, key, o, lse, dy, dq, dk, dv, delta;
+  Val q, k, v, mask, bias, key, o, lse, dy, dq, dk, dv, delta;
 } AttentionOperands;
 // Begins the kernel and names its parameters.
 AttentionOperands attention_declare(Build *b, LLVMModuleRef module, const Attention *a, AttentionKernel kernel,
@@ -99,6 +99,15 @@ void attention_finish(AttentionBlock *x, const RowState *state, const Sums *sums
 // of keys that rows of queries see
 Val attention_tiles_end(AttentionBlock *x);
 // Masks are behind a branch, of a warp or, with the products of warpgroups, of the block.
+// Softcap and bias, of scores that the scale is not in yet. slope: the derivatives of capped scores; NULL: not wanted.
+// keys_are_rows: else queries are; head: how many after x->head (NULL: 0).
+void attention_adjust(AttentionBlock *x, Val tile, bool keys_are_rows, Val head, Scores s, Scores slope);
+// tanh u, of e^(-2 |u|)
+Val attention_tanh(Build *b, Val u, Val exponential);
+// i1: a key lies in the window of a query; NULL without one. Both of the problem, i32.
+Val attention_near(Build *b, const Attention *a, Val query, Val key);
+// the first tile of keys that the block's queries see
+Val attention_tiles_first(AttentionBlock *x);
 // columns are keys: -infinity where a row must not see one
 void attention_hide_keys(AttentionBlock *x, Val tile, Scores s);
 // the same where some row does not see all of the tile
@@ -142,7 +151,8 @@ Val attention_pipeline_open(AttentionBlock *x, Pipeline *p, Val *total);
 Val attention_tiles_begin(AttentionBlock *x);
 // p = exp(scale s - lse) and ds = p (dp - delta), for one element; lse times log2 e. kept: what dropout makes of p,
 // NULL: nothing.
-void attention_differentiate(AttentionBlock *x, Val *s, Val *dp, Val lse2, Val delta, Val kept);
+// slope: of softcap, NULL without it.
+void attention_differentiate(AttentionBlock *x, Val *s, Val *dp, Val lse2, Val delta, Val kept, Val slope);
 // each row's statistic and delta; delta is written for the other kernel
 void attention_row_values(AttentionBlock *x, Val lse2[][2], Val deltas[][2]);
 // -infinity in the rows of keys that the mask hides

@@ -71,11 +71,12 @@ static void pipeline_end(AttentionBlock *x, Pipeline *p) {
   build_wait(&x->b, 0);
 }
 
-void attention_differentiate(AttentionBlock *x, Val *s, Val *dp, Val lse2, Val delta, Val kept) {
+void attention_differentiate(AttentionBlock *x, Val *s, Val *dp, Val lse2, Val delta, Val kept, Val slope) {
   Build *b = &x->b;
   if (kept) *dp = build_fmul(b, *dp, kept);
   *s = build_exp2(b, build_fsub(b, build_fmul(b, *s, build_f32(b, x->a->scale * M_LOG2E)), lse2));
   *dp = build_fmul(b, *s, build_fsub(b, *dp, delta));
+  if (slope) *dp = build_fmul(b, *dp, slope);
   if (kept) *s = build_fmul(b, *s, kept);
 }
 
@@ -146,22 +147,26 @@ void attention_backward_q(LLVMModuleRef module, const Attention *a, const char *
   attention_stream(&x, &streams[1], x.p.v, &a->v, x.group);
   attention_rows(&x, &queries, x.p.q, &a->q, x.head);
   attention_rows(&x, &dy, x.p.dy, &a->o, x.head);
-  copy_all(&x, streams, NULL, NULL, build_i32(b, 0), build_i32(b, 0));
+  Pipeline pipeline = {.heads = 1, .first = attention_tiles_first(&x)};
+  copy_all(&x, streams, NULL, NULL, pipeline.first, build_i32(b, 0));
   build_commit(b);
   Val lse2[ATTENTION_M_TILES][2], delta[ATTENTION_M_TILES][2];
   attention_row_values(&x, lse2, delta);
   attention_sums(&x, &dq);
-  Pipeline pipeline = {.heads = 1, .first = build_i32(b, 0), .end = attention_tiles_end(&x)};
+  pipeline.end = attention_tiles_end(&x);
   pipeline_begin(&x, &pipeline, streams, NULL);
-  Scores s, dp;
+  Scores s, dp, slope;
+  bool caps = a->softcap > 0;
   attention_scores(&x, &queries, &streams[0].tile, s);
+  attention_adjust(&x, pipeline.tile, false, NULL, s, slope);
   attention_mask_keys(&x, pipeline.tile, s);
   attention_scores(&x, &dy, &streams[1].tile, dp);
   for (int m = 0; m < x.m_tiles; m++)
     for (int t = 0; t < x.n / 8; t++)
       for (int i = 0; i < 4; i++) {
         Val kept = attention_keep(&x, NULL, attention_row(&x, m, i / 2), attention_column(&x, pipeline.tile, t, i % 2));
-        attention_differentiate(&x, &s[m][t][i], &dp[m][t][i], lse2[m][i / 2], delta[m][i / 2], kept);
+        attention_differentiate(&x, &s[m][t][i], &dp[m][t][i], lse2[m][i / 2], delta[m][i / 2], kept,
+                                caps ? slope[m][t][i] : NULL);
       }
   attention_accumulate(&x, dp, &streams[0].tile, &dq);
   pipeline_end(&x, &pipeline);
@@ -192,7 +197,7 @@ void attention_mask_rows(AttentionBlock *x, Scores s) {
 
 void attention_mask_queries(AttentionBlock *x, Val tile, Scores s) {
   Build *b = &x->b;
-  if (!x->a->causal) return;
+  if (!x->a->causal && x->a->window <= 0) return;
   int64_t ahead = x->a->n_keys - x->a->n_queries;
   Val first_query = build_add(b, build_mul(b, tile, build_i32(b, x->n)), build_i32(b, ahead));
   Val last_key = x->a->wgmma ? build_add(b, x->first_row, build_i32(b, 16 * x->m_tiles * x->warps - 1))
@@ -202,14 +207,17 @@ void attention_mask_queries(AttentionBlock *x, Val tile, Scores s) {
     for (int t = 0; t < x->n / 8; t++)
       for (int i = 0; i < 4; i++) held[m][t][i] = build_var(b, b->f32, s[m][t][i]);
   Branch masked;
-  build_if(b, &masked, build_less(b, first_query, last_key));
+  build_if(b, &masked, x->a->window > 0 ? LLVMConstInt(b->i1, 1, false) : build_less(b, first_query, last_key));
   for (int m = 0; m < x->m_tiles; m++)
     for (int t = 0; t < x->n / 8; t++)
       for (int i = 0; i < 4; i++) {
-        Val query = build_add(b, attention_column(x, tile, t, i % 2), build_i32(b, ahead));
-        build_set(b, held[m][t][i],
-                  build_select(b, build_less(b, query, attention_row(x, m, i / 2)), build_f32(b, -INFINITY),
-                               s[m][t][i]));
+        Val column = attention_column(x, tile, t, i % 2), row = attention_row(x, m, i / 2), s_new = s[m][t][i];
+        if (x->a->causal)
+          s_new = build_select(b, build_less(b, build_add(b, column, build_i32(b, ahead)), row),
+                               build_f32(b, -INFINITY), s_new);
+        Val near = attention_near(b, x->a, column, row);
+        if (near) s_new = build_select(b, near, s_new, build_f32(b, -INFINITY));
+        build_set(b, held[m][t][i], s_new);
       }
   build_if_end(b, &masked);
   for (int m = 0; m < x->m_tiles; m++)
@@ -249,8 +257,10 @@ void attention_backward_kv(LLVMModuleRef module, const Attention *a, const char 
   pipeline_begin(&x, &pipeline, streams, &columns);
   // Columns beyond the last query need no mask: their rows of q and do, lse and delta are zero, and so is all that they
   // add.
-  Scores s, dp;
+  Scores s, dp, slope;
+  bool caps = a->softcap > 0;
   attention_scores(&x, &keys, &streams[0].tile, s);
+  attention_adjust(&x, pipeline.tile, true, pipeline.head, s, slope);
   attention_mask_queries(&x, pipeline.tile, s);
   attention_mask_rows(&x, s);
   attention_scores(&x, &values, &streams[1].tile, dp);
@@ -263,7 +273,8 @@ void attention_backward_kv(LLVMModuleRef module, const Attention *a, const char 
       for (int i = 0; i < 4; i++) {
         Val kept = attention_keep(&x, pipeline.head, attention_column(&x, pipeline.tile, t, i % 2),
                                   attention_row(&x, m, i / 2));
-        attention_differentiate(&x, &s[m][t][i], &dp[m][t][i], lse[i % 2], delta[i % 2], kept);
+        attention_differentiate(&x, &s[m][t][i], &dp[m][t][i], lse[i % 2], delta[i % 2], kept,
+                                caps ? slope[m][t][i] : NULL);
       }
   }
   attention_accumulate(&x, s, &streams[1].tile, &dv);

@@ -1,4 +1,5 @@
 // See template_attention.h.
+#include <math.h>
 #include <stddef.h>
 
 #include "codegen/cuda/template/template_attention.h"
@@ -42,19 +43,31 @@ AttentionOperands attention_declare(Build *b, LLVMModuleRef module, const Attent
   AttentionOperands p = {0};
   Val packed = NULL;
   bool unmasked = !a->masked, keeps = a->dropout <= 0;
-  const Parameter forward[] = {{"q", "r", &p.q, false},          {"k", "r", &p.k, false},     {"v", "r", &p.v, false},
-                               {"mask", "R", &p.mask, unmasked}, {"key", "R", &p.key, keeps}, {"o", "p", &p.o, false},
+  const Parameter forward[] = {{"q", "r", &p.q, false},
+                               {"k", "r", &p.k, false},
+                               {"v", "r", &p.v, false},
+                               {"mask", "R", &p.mask, unmasked},
+                               {"bias", "R", &p.bias, !a->biased},
+                               {"key", "R", &p.key, keeps},
+                               {"o", "p", &p.o, false},
                                {"lse", "p", &p.lse, false}};
-  const Parameter backward[] = {{"q", "-rr", &p.q, false},          {"k", "-rr", &p.k, false},
-                                {"v", "-rr", &p.v, false},          {"o", "-r-", &p.o, false},
-                                {"lse", "-rr", &p.lse, false},      {"do", "-rr", &p.dy, false},
-                                {"mask", "-RR", &p.mask, unmasked}, {"key", "-RR", &p.key, keeps},
-                                {"dq", "-p-", &p.dq, a->packed},    {"dk", "--p", &p.dk, a->packed},
-                                {"dv", "--p", &p.dv, a->packed},    {"gradients", "-pp", &packed, !a->packed},
+  const Parameter backward[] = {{"q", "-rr", &p.q, false},
+                                {"k", "-rr", &p.k, false},
+                                {"v", "-rr", &p.v, false},
+                                {"o", "-r-", &p.o, false},
+                                {"lse", "-rr", &p.lse, false},
+                                {"do", "-rr", &p.dy, false},
+                                {"mask", "-RR", &p.mask, unmasked},
+                                {"bias", "-RR", &p.bias, !a->biased},
+                                {"key", "-RR", &p.key, keeps},
+                                {"dq", "-p-", &p.dq, a->packed},
+                                {"dk", "--p", &p.dk, a->packed},
+                                {"dv", "--p", &p.dv, a->packed},
+                                {"gradients", "-pp", &packed, !a->packed},
                                 {"delta", "-pr", &p.delta, false}};
-  const Parameter *all = a->backward ? backward : forward, *kept[13];
-  char uses[14];
-  int n = 0, total = a->backward ? 13 : 7;
+  const Parameter *all = a->backward ? backward : forward, *kept[14];
+  char uses[15];
+  int n = 0, total = a->backward ? 14 : 8;
   for (int i = 0; i < total; i++) {
     if (all[i].absent) continue;
     char use = all[i].use[kernel];
@@ -303,4 +316,65 @@ Val attention_keep(AttentionBlock *x, Val head, Val query, Val key) {
   index = build_add(b, build_mul(b, index, i64_constant(x, x->a->n_queries)), build_i64(b, query));
   return build_keep(b, &x->key, build_add(b, build_mul(b, index, i64_constant(x, x->a->n_keys)), build_i64(b, key)),
                     x->a->dropout, b->f32);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// What is done to scores besides the scale
+
+Val attention_tanh(Build *b, Val u, Val exponential) {
+  LLVMTypeRef type = LLVMTypeOf(u);
+  Val one = LLVMConstReal(type, 1), zero = LLVMConstReal(type, 0);
+  Val t = LLVMBuildFDiv(b->builder, build_fsub(b, one, exponential), build_fadd(b, one, exponential), "");
+  return build_select(b, LLVMBuildFCmp(b->builder, LLVMRealOLT, u, zero, ""), build_fsub(b, zero, t), t);
+}
+
+Val attention_near(Build *b, const Attention *a, Val query, Val key) {
+  if (a->window <= 0) return NULL;
+  int64_t window = a->window < 1 << 30 ? a->window : 1 << 30;
+  Val away = build_sub(b, build_add(b, query, build_i32(b, a->n_keys - a->n_queries)), key);
+  Val near = build_less(b, away, build_i32(b, window));
+  return a->causal ? near : build_and(b, near, build_less(b, build_i32(b, -window), away));
+}
+
+Val attention_tiles_first(AttentionBlock *x) {
+  Build *b = &x->b;
+  const Attention *a = x->a;
+  if (a->window <= 0) return build_i32(b, 0);
+  int64_t window = a->window < 1 << 30 ? a->window : 1 << 30;
+  Val key = build_add(b, x->first_row, build_i32(b, a->n_keys - a->n_queries + 1 - window));
+  return build_div(b, build_max(b, key, build_i32(b, 0)), x->n);
+}
+
+void attention_adjust(AttentionBlock *x, Val tile, bool keys_are_rows, Val head, Scores s, Scores slope) {
+  Build *b = &x->b;
+  const Attention *a = x->a;
+  if (!a->biased && a->softcap <= 0) return;
+  Val base = x->p.bias;
+  if (base) {
+    Val of_head = build_i64(b, head ? build_add(b, x->head, head) : x->head);
+    Val at = build_add(b, build_mul(b, build_i64(b, x->batch), i64_constant(x, 4 * a->bias_batch)),
+                       build_mul(b, of_head, i64_constant(x, 4 * a->bias_head)));
+    base = build_offset(b, base, at);
+  }
+  for (int m = 0; m < x->m_tiles; m++)
+    for (int t = 0; t < x->n / 8; t++)
+      for (int i = 0; i < 4; i++) {
+        Val row = attention_row(x, m, i / 2), column = attention_column(x, tile, t, i % 2);
+        Val query = build_min(b, keys_are_rows ? column : row, build_i32(b, a->n_queries - 1)),
+            key = build_min(b, keys_are_rows ? row : column, build_i32(b, a->n_keys - 1));
+        if (a->softcap > 0) {
+          Val u = build_fmul(b, s[m][t][i], build_f32(b, a->scale / a->softcap)),
+              size = build_intrinsic(b, "llvm.fabs", b->f32, 1, &u);
+          Val tanh = attention_tanh(b, u, build_exp2(b, build_fmul(b, size, build_f32(b, -2 * M_LOG2E))));
+          if (slope) slope[m][t][i] = build_fsub(b, build_f32(b, 1), build_fmul(b, tanh, tanh));
+          s[m][t][i] = build_fmul(b, tanh, build_f32(b, a->softcap / a->scale));
+        }
+        if (!base) continue;
+        Val index = build_add(b, build_mul(b, build_i64(b, query), i64_constant(x, a->n_keys)), build_i64(b, key));
+        Val bias = build_load(b, b->f32, build_offset(b, base, build_mul(b, index, i64_constant(x, 4))), 4);
+        // Beyond the last query all operands are zeros, and scores too must not become large.
+        if (keys_are_rows)
+          bias = build_select(b, build_less(b, column, build_i32(b, a->n_queries)), bias, build_f32(b, 0));
+        s[m][t][i] = build_ffma(b, bias, build_f32(b, 1 / a->scale), s[m][t][i]);
+      }
 }

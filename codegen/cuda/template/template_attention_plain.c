@@ -145,8 +145,10 @@ static void end(Plain *x, Branch *branch) {
   build_finish(&x->b);
 }
 
-static Val seen_by_mask(Plain *x, Val seen, Val key) {
+static Val seen_by_mask(Plain *x, Val seen, Val query, Val key) {
   Build *b = &x->b;
+  Val near = attention_near(b, x->a, query, key);
+  if (near) seen = build_and(b, seen, near);
   if (!x->p.mask) return seen;
   Val index = build_add(b, build_mul(b, build_i64(b, x->batch), i64(x, x->a->n_keys)), build_i64(b, key));
   Val byte = build_load(b, b->i8, build_offset(b, x->p.mask, index), 1);
@@ -160,6 +162,27 @@ static Val keep(Plain *x, Val head, Val query, Val key) {
   index = build_add(b, build_mul(b, index, i64(x, x->a->n_queries)), build_i64(b, query));
   return build_keep(b, &x->key, build_add(b, build_mul(b, index, i64(x, x->a->n_keys)), build_i64(b, key)),
                     x->a->dropout, x->type);
+}
+
+// The score of a pair, with scale, softcap and bias. slope: the derivative of softcap; NULL without it.
+static Val score(Plain *x, Val q, Val k, Val head, Val query, Val key, Val *slope) {
+  Build *b = &x->b;
+  const Attention *a = x->a;
+  Val s = build_fmul(b, dot(x, q, k), real(x, a->scale));
+  *slope = NULL;
+  if (a->softcap > 0) {
+    Val u = build_fmul(b, s, real(x, 1 / a->softcap)), size = build_intrinsic(b, "llvm.fabs", x->type, 1, &u);
+    Val tanh = attention_tanh(b, u, exponential(x, build_fmul(b, size, real(x, -2))));
+    *slope = build_fsub(b, real(x, 1), build_fmul(b, tanh, tanh));
+    s = build_fmul(b, tanh, real(x, a->softcap));
+  }
+  if (!a->biased) return s;
+  Val at = build_add(b, build_mul(b, build_i64(b, x->batch), i64(x, a->bias_batch)),
+                     build_mul(b, build_i64(b, head), i64(x, a->bias_head)));
+  at = build_add(b, at, build_add(b, build_mul(b, build_i64(b, query), i64(x, a->n_keys)), build_i64(b, key)));
+  return build_fadd(b, s,
+                    build_load(b, x->type, build_offset(b, x->p.bias, build_mul(b, at, i64(x, value_bytes(x)))),
+                               value_bytes(x)));
 }
 
 typedef struct Totals {
@@ -226,8 +249,8 @@ static void plain_forward(LLVMModuleRef module, const Attention *a, const char *
   clear(x, &o);
   Loop loop;
   Val first = build_loop(b, &loop, build_i32(b, 0), last, 32), valid, key = token_of_lane(x, first, last, &valid);
-  Val s = build_fmul(b, dot(x, q, operand(x, x->p.k, &a->k, x->group, key)), real(x, a->scale));
-  s = build_select(b, seen_by_mask(x, valid, key), s, none);
+  Val slope, s = score(x, q, operand(x, x->p.k, &a->k, x->group, key), x->head, x->row, key, &slope);
+  s = build_select(b, seen_by_mask(x, valid, x->row, key), s, none);
   Val before = build_get(b, max), most = build_fmax(b, before, over_warp(x, s, true)),
       safe = build_select(b, build_fequal(b, most, none), real(x, 0), most);
   Val fade = exponential(x, build_fsub(b, before, safe)), p = exponential(x, build_fsub(b, s, safe));
@@ -251,14 +274,15 @@ static void plain_forward(LLVMModuleRef module, const Attention *a, const char *
 
 // The weight (with dropout) of a pair and the gradient of its score, the scale included; both 0 where the pair is not
 // seen. Rows of one lane.
-static void pair_gradients(Plain *x, Val q, Val k, Val v, Val dy, Val lse, Val delta, Val seen, Val kept, Val *weight,
-                           Val *ds) {
+static void pair_gradients(Plain *x, Val q, Val k, Val v, Val dy, Val head, Val query, Val key, Val lse, Val delta,
+                           Val seen, Val kept, Val *weight, Val *ds) {
   Build *b = &x->b;
-  Val p = exponential(x, build_fsub(b, build_fmul(b, dot(x, q, k), real(x, x->a->scale)), lse)), dp = dot(x, dy, v);
+  Val slope, p = exponential(x, build_fsub(b, score(x, q, k, head, query, key, &slope), lse)), dp = dot(x, dy, v);
   p = build_select(b, seen, p, real(x, 0));
   if (kept) dp = build_fmul(b, dp, kept);
   *weight = kept ? build_fmul(b, p, kept) : p;
   *ds = build_fmul(b, build_fmul(b, p, real(x, x->a->scale)), build_fsub(b, dp, delta));
+  if (slope) *ds = build_fmul(b, *ds, slope);
 }
 
 static void plain_backward_q(LLVMModuleRef module, const Attention *a, const char *name, TemplateLaunch *launch) {
@@ -283,8 +307,9 @@ static void plain_backward_q(LLVMModuleRef module, const Attention *a, const cha
   clear(x, &dq);
   Val last = end_of_keys(x), first = build_loop(b, &loop, build_i32(b, 0), last, 32), valid,
       key = token_of_lane(x, first, last, &valid), weight, ds;
-  pair_gradients(x, q, operand(x, x->p.k, &a->k, x->group, key), operand(x, x->p.v, &a->v, x->group, key), dy, lse,
-                 delta, seen_by_mask(x, valid, key), keep(x, x->head, x->row, key), &weight, &ds);
+  pair_gradients(x, q, operand(x, x->p.k, &a->k, x->group, key), operand(x, x->p.v, &a->v, x->group, key), dy, x->head,
+                 x->row, key, lse, delta, seen_by_mask(x, valid, x->row, key), keep(x, x->head, x->row, key), &weight,
+                 &ds);
   accumulate(x, 1, sums, (Val[]){ds}, (Val[]){x->p.k}, (const AttentionStrides *const[]){&a->k}, x->group, first, last);
   build_loop_end(b, &loop);
   AttentionStrides to = attention_gradient_strides(a, &a->q);
@@ -313,8 +338,8 @@ static void plain_backward_kv(LLVMModuleRef module, const Attention *a, const ch
   Val first = build_loop(b, &loop, begins, last, 32), valid, query = token_of_lane(x, first, last, &valid), weight, ds;
   Val lse = build_load(b, x->type, statistic(x, x->p.lse, head, query), value_bytes(x)),
       delta = build_load(b, x->type, statistic(x, x->p.delta, head, query), value_bytes(x));
-  pair_gradients(x, operand(x, x->p.q, &a->q, head, query), k, v, operand(x, x->p.dy, &a->o, head, query), lse, delta,
-                 seen_by_mask(x, valid, x->row), keep(x, head, query, x->row), &weight, &ds);
+  pair_gradients(x, operand(x, x->p.q, &a->q, head, query), k, v, operand(x, x->p.dy, &a->o, head, query), head, query,
+                 x->row, lse, delta, seen_by_mask(x, valid, query, x->row), keep(x, head, query, x->row), &weight, &ds);
   accumulate(x, 2, sums, (Val[]){ds, weight}, (Val[]){x->p.q, x->p.dy}, (const AttentionStrides *const[]){&a->q, &a->o},
              head, first, last);
   build_loop_end(b, &loop);

@@ -11,8 +11,8 @@ enum { NEAR_BYTES = 16 << 20 };
 
 bool attention_wgmma_supported(const Attention *a) {
   int64_t rows = 16 * WARPS;
-  return !a->plain && tile_element_bytes(a->type) == 2 && a->n_queries <= rows * MOST_BLOCKS &&
-         a->n_keys <= rows * MOST_BLOCKS;
+  return !a->plain && !a->biased && a->window == 0 && a->softcap <= 0 && tile_element_bytes(a->type) == 2 &&
+         a->n_queries <= rows * MOST_BLOCKS && a->n_keys <= rows * MOST_BLOCKS;
 }
 
 // As many rows of a streamed tile as the registers hold without spills; drawing random numbers takes some.

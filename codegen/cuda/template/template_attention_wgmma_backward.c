@@ -99,7 +99,7 @@ void attention_wgmma_backward_q(LLVMModuleRef module, const Attention *a, const 
   for (int t = 0; t < x->n / 8; t++)
     for (int i = 0; i < 4; i++) {
       Val kept = attention_keep(x, NULL, attention_row(x, 0, i / 2), attention_column(x, g.pipeline.tile, t, i % 2));
-      attention_differentiate(x, &s[0][t][i], &dp[0][0][t][i], lse2[0][i / 2], delta[0][i / 2], kept);
+      attention_differentiate(x, &s[0][t][i], &dp[0][0][t][i], lse2[0][i / 2], delta[0][i / 2], kept, NULL);
     }
   end(&g, 1, dp, (int[]){0}, &dq);
   attention_store_gradient(x, &dq, a->scale, x->p.dq, &a->q, x->head);
@@ -135,7 +135,7 @@ void attention_wgmma_backward_kv(LLVMModuleRef module, const Attention *a, const
     for (int i = 0; i < 4; i++) {
       Val kept = attention_keep(x, g.pipeline.head, attention_column(x, g.pipeline.tile, t, i % 2),
                                 attention_row(x, 0, i / 2));
-      attention_differentiate(x, &s[0][0][t][i], &s[1][0][t][i], lse[i % 2], delta[i % 2], kept);
+      attention_differentiate(x, &s[0][0][t][i], &s[1][0][t][i], lse[i % 2], delta[i % 2], kept, NULL);
     }
   }
   end(&g, 2, s, (int[]){1, 0}, sums);
