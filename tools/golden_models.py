@@ -396,6 +396,40 @@ class DiffusionUnet(nn.Module):
         return self.out(F.silu(self.norm(x)))
 
 
+class OdeField(nn.Module):
+    def __init__(self, width, groups):
+        super().__init__()
+        norm, conv = lambda: nn.GroupNorm(groups, width), lambda: nn.Conv2d(width + 1, width, 3, padding=1)
+        self.a, self.b, self.c, self.d, self.e = norm(), conv(), norm(), conv(), norm()
+
+    def at(self, conv, h, t):
+        return conv(torch.cat([torch.full_like(h[:, :1], t), h], 1))
+
+    def forward(self, h, t):
+        return self.e(self.at(self.d, self.c(self.at(self.b, self.a(h).relu(), t)).relu(), t))
+
+
+class NeuralOde(nn.Module):
+    """A layer of continuous depth, in steps of Runge and Kutta."""
+
+    def __init__(self, width, groups, steps):
+        super().__init__()
+        smaller = lambda: [nn.GroupNorm(groups, width), nn.ReLU(), nn.Conv2d(width, width, 4, 2, 1)]
+        self.stem, self.field = nn.Sequential(nn.Conv2d(1, width, 3), *smaller(), *smaller()), OdeField(width, groups)
+        self.norm, self.last, self.steps = nn.GroupNorm(groups, width), nn.Linear(width, 10), steps
+
+    def forward(self, image):
+        h, dt = self.stem(image / 255), 1 / self.steps
+        for step in range(self.steps):
+            t = step * dt
+            k1 = self.field(h, t)
+            k2 = self.field(h + dt / 2 * k1, t + dt / 2)
+            k3 = self.field(h + dt / 2 * k2, t + dt / 2)
+            k4 = self.field(h + dt * k3, t + dt)
+            h = h + dt / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
+        return self.last(self.norm(h).relu().mean([2, 3]))
+
+
 class InceptionBlock(nn.Module):
     def __init__(self, inputs, one, three_in, three, five_in, five, pooled):
         super().__init__()
