@@ -24,17 +24,15 @@ static const Command command =
 static void check_module(const Options *options, const AstFile *file, MlirContext ctx) {
   MlirModule module = elaborate(ctx, file, options->defines.list, options->defines.n, options->dtype);
   if (mlirModuleIsNull(module)) return;
-  if (mlirOperationIsNull(nn_module_function(module, "train"))) {   // without gradients there is nothing more to find
-    mlirModuleDestroy(module);
-    return;
-  }
+  // without a loss there is nothing more to find than what grad() is asked for
+  const char *passes = mlirOperationIsNull(nn_module_function(module, "train"))
+                           ? "gradients"
+                           : "gradients,simplify,layout,simplify,autodiff";
   NnPipeline pipeline;
   NnPipelineHooks hooks = {0};
   char error[NN_ERROR_SIZE];
   CodegenTarget *target = codegen_target_create(&(CodegenTargetOptions){.name = "host", .cpu = options->cpu});
-  if (!target ||
-      !nn_pipeline_parse("gradients,simplify,layout,simplify,autodiff", codegen_target_facts(target), &pipeline, error))
-    abort();
+  if (!target || !nn_pipeline_parse(passes, codegen_target_facts(target), &pipeline, error)) abort();
   nn_pipeline_run(&pipeline, module, &hooks);
   nn_pipeline_free(&pipeline);
   codegen_target_destroy(target);

@@ -50,6 +50,7 @@ static bool is_constant_to_gradients(MlirOperation op, const NnOpInfo *info) {
 // place here.
 bool sweep_mark_active(Sweep *s, MlirBlock block, MlirOperation end) {
   MlirOperation last = nn_null_operation(), op;
+  NnScan scan;
   for (;; last = op) {
     op = mlirOperationIsNull(last) ? mlirBlockGetFirstOperation(block) : mlirOperationGetNextInBlock(last);
     if (mlirOperationIsNull(op) || mlirOperationEqual(op, end)) return true;
@@ -64,6 +65,7 @@ bool sweep_mark_active(Sweep *s, MlirBlock block, MlirOperation end) {
       op = last;   // and on with what stands there now
       continue;
     }
+    if (is_scan(op) && nn_scan_called(s->module, op, &scan) && scan.n_tied > 0) return false;   // reported
     if (!is_scan(op) && !nn_op_info(kind)->vjp) {
       if (!is_constant_to_gradients(op, nn_op_info(kind))) {
         nn_error(op, "no gradient goes through '%s'; one of its results is differentiated by what it reads",

@@ -39,8 +39,8 @@ MlirValue sweep_widen(NnBuilder *b, MlirValue cotangent, NnDtype dtype);
 void scan_vjp(MlirModule module, NnVjp *vjp);   // of the call of a scan
 
 // --- scan_stack.c ---
-// A scan of gradients, before it is differentiated itself: its tied carries become stacked ones. False: it has none.
-// The call is replaced.
+// A scan of gradients, before it is differentiated itself: its tied carries become stacked ones. False: it has none, or
+// after reporting one of too many axes. The call is replaced.
 bool scan_stack(MlirModule module, MlirOperation call);
 // The same of all scans in a block, and the ops without a gradient rule are expanded (nn_expand_differentiable).
 void scan_prepare(MlirModule module, MlirBlock block);

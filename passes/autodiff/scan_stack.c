@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "passes/autodiff/autodiff.h"
+#include "passes/passes.h"
 #include "passes/rewrite.h"
 
 // The step with another name and without ties.
@@ -37,6 +38,12 @@ static MlirValue last_value(NnBuilder *b, MlirValue stack, const NnScan *s, NnTy
 bool scan_stack(MlirModule module, MlirOperation call) {
   NnScan s;
   if (!nn_scan_called(module, call, &s) || s.n_tied == 0) return false;
+  for (int i = 0; i < s.n_tied; i++) {
+    if (nn_value_type(mlirOperationGetResult(call, s.n_stacked + i)).rank < NN_MAX_RANK) continue;
+    nn_error(call, "a second gradient keeps what this loop carries, of all steps, and tensors have at most %d axes",
+             NN_MAX_RANK);
+    return false;
+  }
   int n = (int)mlirOperationGetNumOperands(call), n_results = (int)mlirOperationGetNumResults(call),
       first = s.n_stacked, end = first + s.n_tied;
   MlirValue *operands = calloc((size_t)(n + n_results) + 1, sizeof *operands), *results = operands + n;
