@@ -14,7 +14,6 @@ static const Known functions[] = {
     {"matmul_bias", "write linear"},
     {"conv", "write conv2d"},
     {"convolution", "write conv2d"},
-    {"conv3d", "there is none: convolutions have two axes; a sum of conv2d over slices of the third is one"},
     {"convtranspose2d", "write conv_transpose2d"},
     {"batch_norm", "write batchnorm"},
     {"batchnorm1d", "write batchnorm"},

@@ -41,6 +41,14 @@ static const LayerInfo layers[] = {
         true,
         "Transposed convolution: makes x[N, C, H, W] larger by the stride. A weight that is given is [C, O/groups, KH, "
         "KW]."),
+    ROW(conv3d,
+        "x:tensor, channels:int=none, kernel:ints=none, stride:ints=1, padding:border=0, dilation:ints=1, "
+        "groups:int=1, bias:bias=true, init:init=none, bias_init:init=none, weight:tensor=none",
+        true, "3-D convolution of x[N, C, D, H, W], as conv2d; sizes are one integer or [depth, height, width]."),
+    ROW(conv_transpose3d,
+        "x:tensor, channels:int=none, kernel:ints=none, stride:ints=1, padding:border=0, output_padding:ints=0, "
+        "groups:int=1, bias:bias=true, init:init=none, bias_init:init=none, dilation:ints=1, weight:tensor=none",
+        true, "Transposed convolution of x[N, C, D, H, W], as conv_transpose2d."),
     F32_ROW(batchnorm, "x:tensor, momentum:float=0.1, eps:float=1e-5, axis:int=1", true,
             "Normalises each channel over the batch; keeps running statistics for evaluation."),
     F32_ROW(layernorm, "x:tensor, eps:float=1e-5", true, "Normalises over the last axis."),

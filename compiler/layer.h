@@ -67,7 +67,7 @@ MlirValue layer_mean_of(NnBuilder *b, MlirValue x, int n_axes, const int64_t *ax
   X(causal_mask) X(attention) X(cross_entropy) X(accuracy) X(rmsnorm) X(groupnorm) \
   X(rope) X(lstm_cell) X(gru_cell) X(swiglu) X(conv_transpose2d) X(resize) X(segment_sum) X(segment_mean) \
   X(segment_max) X(none) X(training) X(normal) X(uniform) X(bernoulli) X(randint) X(constant) X(zeros) X(ones) \
-  X(conv1d) X(conv_transpose1d) X(adaptive_avgpool) X(adaptive_maxpool) X(interpolate) X(unfold) X(fold)
+  X(conv1d) X(conv3d) X(conv_transpose3d) X(conv_transpose1d) X(adaptive_avgpool) X(adaptive_maxpool) X(interpolate) X(unfold) X(fold)
 // clang-format on
 #define X(name) bool layer_##name(LayerCall *c, Value *result);
 LAYER_FUNCTIONS(X)

@@ -82,6 +82,8 @@ static const struct {
     {"interpolate", IMAGES, "interpolate(x, size=[48, 40], mode=\"bilinear\")"},
     {"unfold", IMAGES, "unfold(x, 3, padding=1)"},
     {"fold", "x: f32[8, 27, 1024]", "fold(x, 32, 3, padding=1)"},
+    {"conv3d", "x: f32[2, 3, 8, 16, 16]", "conv3d(x, 16, kernel=3, padding=1)"},
+    {"conv_transpose3d", "x: f32[2, 3, 8, 16, 16]", "conv_transpose3d(x, 16, kernel=2, stride=2)"},
     {"conv1d", SIGNALS, "conv1d(x, 16, kernel=3, padding=\"same\")"},
     {"conv_transpose1d", SIGNALS, "conv_transpose1d(x, 16, kernel=2, stride=2)"},
     {"conv_transpose2d", IMAGES, "conv_transpose2d(x, 16, kernel=2, stride=2)"},

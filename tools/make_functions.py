@@ -86,6 +86,16 @@ images += [
     ('affine_grid(x, [5, 4])', dict(x=[2, 2, 3]), lambda x: F.affine_grid(x, (2, 1, 5, 4), align_corners=False)),
     ('affine_grid(x, [2, 3, 5, 4], align_corners=true)', dict(x=[2, 2, 3]), lambda x: F.affine_grid(x, (2, 3, 5, 4), align_corners=True)),
 ]
+images += [
+    ('conv3d(x, weight=w, bias=b, padding=1)', dict(x=VOLUME, w=[3, 2, 3, 3, 3], b=[3]), lambda x, w, b: F.conv3d(x, w, b, padding=1)),
+    ('conv3d(x, weight=w, bias=false, stride=[2, 1, 2], padding=[1, 0, 1], dilation=[2, 1, 1], groups=2)', dict(x=VOLUME, w=[4, 1, 2, 3, 2]),
+     lambda x, w: F.conv3d(x, w, stride=(2, 1, 2), padding=(1, 0, 1), dilation=(2, 1, 1), groups=2)),
+    ('conv3d(x, weight=w, bias=false, padding="same")', dict(x=VOLUME, w=[3, 2, 2, 1, 3]), lambda x, w: F.conv3d(x, w, padding='same')),
+    ('conv_transpose3d(x, weight=w, bias=b, stride=2)', dict(x=VOLUME, w=[2, 3, 2, 2, 2], b=[3]), lambda x, w, b: F.conv_transpose3d(x, w, b, stride=2)),
+    ('conv_transpose3d(x, weight=w, bias=b, stride=[2, 1, 2], padding=1, output_padding=[1, 0, 1], dilation=[1, 2, 1])', dict(x=VOLUME, w=[2, 3, 3, 2, 3], b=[3]),
+     lambda x, w, b: F.conv_transpose3d(x, w, b, stride=(2, 1, 2), padding=1, output_padding=(1, 0, 1), dilation=(1, 2, 1))),
+    ('conv_transpose3d(x, weight=w, bias=false, stride=3, groups=2)', dict(x=VOLUME, w=[2, 2, 1, 2, 2]), lambda x, w: F.conv_transpose3d(x, w, stride=3, groups=2)),
+]
 for mode in 'bilinear', 'nearest', 'bicubic':
     for padding in 'zeros', 'border', 'reflection':
         for align in False, True:
