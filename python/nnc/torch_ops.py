@@ -171,6 +171,38 @@ def softplus(t, x, beta, threshold):
     return call('softplus', x) if beta == 1 else Op('/', [call('softplus', Op('*', [x, Const(beta)])), Const(beta)])
 
 
+@op('elu')
+def elu(t, x, alpha, scale, input_scale):
+    need(input_scale == 1, 'elu with an input scale')
+    below = Op('*', [Const(alpha * scale), Op('-', [call('exp', call('minimum', x, 0)), Const(1)])]) if alpha * scale != 1 else Op('-', [call('exp', call('minimum', x, 0)), Const(1)])
+    return call('where', Op('>', [x, Const(0)]), x if scale == 1 else Op('*', [Const(scale), x]), below)
+
+
+@op('selu')
+def selu(t, x):
+    return elu(t, x, 1.6732632423543772, 1.0507009873554805, 1)
+
+
+@op('mish')
+def mish(t, x):
+    return call('mish', x)
+
+
+@op('hardsigmoid')
+def hardsigmoid(t, x):
+    return Op('/', [call('relu6', Op('+', [x, Const(3)])), Const(6)])
+
+
+@op('hardswish')
+def hardswish(t, x):
+    return Op('/', [Op('*', [x, call('relu6', Op('+', [x, Const(3)]))]), Const(6)])
+
+
+@op('threshold')
+def threshold(t, x, at, value):
+    return call('where', Op('>', [x, Const(at)]), x, value)
+
+
 @op('log1p')
 def log1p(t, x):
     return call('log', Op('+', [x, Const(1)]))
@@ -291,41 +323,6 @@ def linear(t, x, weight, bias):
     return y if bias is None else Op('+', [y, bias])
 
 
-def convolution_names(stride, padding, dilation, groups):
-    return dict(stride=(pair(stride), 1), padding=(padding_of(padding), 0), dilation=(pair(dilation), 1), groups=(groups, 1))
-
-
-def padding_of(p) -> Any:
-    return pair(p)
-
-
-@op('conv2d')
-def conv2d(t, x, weight, bias, stride, padding, dilation, groups):
-    path = same_module(weight, bias)
-    kernel = t.shape(weight)[2:]
-    if isinstance(padding, str):
-        need(padding == 'valid' or all(s == 1 for s in ([stride] if isinstance(stride, int) else stride)), 'padding="same" with a stride: give the padding as numbers')
-        padding = [0, 0] if padding == 'valid' else [d * (k - 1) for d, k in zip((list(dilation) * 2)[:2], kernel)]
-        if any(padding):
-            low = [p // 2 for p in padding]
-            padding = low if all(2 * l == p for l, p in zip(low, padding)) else [low[0], padding[0] - low[0], low[1], padding[1] - low[1]]
-    need(path is not None, 'conv2d with a weight that is computed: the layer conv2d has a parameter as its weight')
-    if isinstance(padding, list) and len(padding) == 4:
-        names = dict(convolution_names(stride, 0, dilation, groups), padding=padding)
-    else:
-        names = convolution_names(stride, padding, dilation, groups)
-    return call('conv2d', x, t.shape(weight)[0], kernel=(pair(kernel), 1), **names, bias=(bias is not None, True), label=path)
-
-
-@op('conv_transpose2d')
-def conv_transpose2d(t, x, weight, bias, stride, padding, output_padding, groups, dilation):
-    path = same_module(weight, bias)
-    need(path is not None, 'conv_transpose2d with a weight that is computed')
-    need(pair(dilation) == 1, 'conv_transpose2d with a dilation')
-    return call('conv_transpose2d', x, t.shape(weight)[1] * groups, kernel=(pair(t.shape(weight)[2:]), 1), stride=(pair(stride), 1), padding=(pair(padding), 0),
-                output_padding=(pair(output_padding), 0), groups=(groups, 1), bias=(bias is not None, True), label=path)
-
-
 @op('batch_norm')
 def batch_norm(t, x, weight, bias, mean, var, training, momentum, eps, cudnn):
     path = same_module(weight, bias)
@@ -372,63 +369,6 @@ def embedding(t, weight, indices, padding_idx=-1, scale=False, sparse=False):
 @op('dropout')
 def dropout(t, x, p, train):
     return x if p == 0 else call('dropout', x, *([] if p == 0.5 else [p]))
-
-
-# --- windows ------------------------------------------------------------------------------------------------------------
-
-def pool_names(kernel, stride, padding):
-    kernel, stride = pair(kernel), pair(stride) if stride else pair(kernel)
-    return (kernel,), dict(stride=(stride, kernel), padding=(pair(padding), 0))
-
-
-@op('max_pool2d')
-def max_pool2d(t, x, kernel, stride, padding, dilation, ceil_mode):
-    need(pair(dilation) == 1, 'max_pool2d with a dilation')
-    need(not ceil_mode or not grows(t, x, kernel, stride, padding), 'max_pool2d with ceil_mode where the last window goes over the edge: pad the input')
-    args, names = pool_names(kernel, stride, padding)
-    return call('maxpool', x, *args, **names)
-
-
-def grows(t, x, kernel, stride, padding) -> bool:
-    """Whether ceil_mode makes the result larger."""
-    two = lambda v: (list(v) * 2)[:2] if isinstance(v, (list, tuple)) else [v, v]
-    k, p = two(kernel), two(padding)
-    s = two(stride) if stride else k
-    return any((size + 2 * pp - kk) % ss for size, kk, ss, pp in zip(t.shape(x)[-2:], k, s, p))
-
-
-@op('avg_pool2d')
-def avg_pool2d(t, x, kernel, stride, padding, ceil_mode, count_include_pad, divisor):
-    need(divisor is None, 'avg_pool2d with divisor_override')
-    need(not ceil_mode or not grows(t, x, kernel, stride, padding), 'avg_pool2d with ceil_mode where the last window goes over the edge: pad the input')
-    args, names = pool_names(kernel, stride, padding)
-    return call('avgpool', x, *args, **names, include_pad=(count_include_pad, True))
-
-
-@op('adaptive_avg_pool2d')
-def adaptive_avg_pool2d(t, x, size):
-    shape = t.shape(x)
-    size = [s if s is not None else shape[-2 + i] for i, s in enumerate((list(size) * 2)[:2])]
-    if size == [1, 1]:
-        return call('mean', x, axes=[len(shape) - 2, len(shape) - 1], keepdims=(True, False))
-    if size == shape[-2:]:
-        return x
-    if all(n % s == 0 for n, s in zip(shape[-2:], size)):
-        return call('avgpool', x, pair([n // s for n, s in zip(shape[-2:], size)]))
-    return adaptive(t, x, size, len(shape))
-
-
-def adaptive(t, x, size, rank):
-    """Windows that overlap: a product with a matrix of means along each axis."""
-    for i, s in enumerate(size):
-        n, dim = t.shape(x)[-2 + i] if isinstance(x, Var) else None, rank - 2 + i
-        del n, dim, s
-    raise Unsupported('adaptive_avg_pool2d where the image is no multiple of the result: choose an image whose size is one')
-
-
-@op('upsample_nearest2d', 'upsample_bilinear2d')
-def upsample(t, x, size, *rest):
-    raise Unsupported('interpolate: its factors must be whole numbers')
 
 
 # --- axes and shapes ----------------------------------------------------------------------------------------------------
@@ -561,23 +501,6 @@ def flip(t, x, dims):
     raise Unsupported('flip: reverse the order where the tensor is made')
 
 
-@op('pad', 'constant_pad_nd')
-def pad(t, x, amounts, *rest):
-    mode, value = ('constant', *rest) if rest and not isinstance(rest[0], str) else (*rest, None, None)[:2] if rest else ('constant', 0)
-    need(mode in (None, 'constant'), f'pad with mode="{mode}"')
-    rank = len(t.shape(x))
-    low, high = [0] * rank, [0] * rank
-    for i in range(len(amounts) // 2):
-        low[rank - 1 - i], high[rank - 1 - i] = amounts[2 * i], amounts[2 * i + 1]
-    if min(low + high) < 0:
-        sizes = t.shape(x)
-        x = Index(x, [(Const(-l) if l < 0 else None, Const(n + h) if h < 0 else None, None) for l, h, n in zip(low, high, sizes)])
-        low, high = [max(v, 0) for v in low], [max(v, 0) for v in high]
-    if not any(low + high):
-        return x
-    return call('pad', x, low, high, value=(0 if value is None else value, 0))
-
-
 @op('roll')
 def roll(t, x, shifts, dims):
     rank = len(t.shape(x))
@@ -694,4 +617,4 @@ def lower_triangle(mask: torch.Tensor, queries: int, keys: int) -> bool:
     return seen.shape[-2:] == want.shape and bool((seen == want).all()) and (mask.dtype == torch.bool or not mask[seen].any())
 
 
-from . import ops_transformers  # noqa: E402,F401
+from . import ops_images, ops_transformers   # noqa: E402, F401  their functions go into TABLE, too

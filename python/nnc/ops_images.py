@@ -1,0 +1,147 @@
+"""Operations on images and other signals: convolutions, pools, borders, sizes."""
+from __future__ import annotations
+
+from typing import Any
+
+from .text import Const, Expr, Index, Op, Param, call
+from .torch_ops import axis, need, op, pair, same_module
+
+
+def layer_or_weight(t, x, weight, bias, fn: str, channels: int, names: dict) -> Expr:
+    """A layer with parameters of its own, or one that is given its weight."""
+    path = same_module(weight, bias) if isinstance(weight, Param) else None
+    if path is not None:
+        kernel = t.shape(weight)[2:]
+        return call(fn, x, channels, kernel=(pair(kernel), 1) if fn == 'conv2d' else pair(kernel), **names, bias=(bias is not None, True), label=path)
+    return call(fn, x, weight=weight, **names, bias=bias if bias is not None else False)
+
+
+def convolution(rank: int):
+    def f(t, x, weight, bias, stride, padding, dilation, groups):
+        border = padding if isinstance(padding, str) else pair(padding, rank)
+        if border == 'valid':
+            border = 0
+        names = dict(stride=(pair(stride, rank), 1), padding=(border, 0), dilation=(pair(dilation, rank), 1), groups=(groups, 1))
+        return layer_or_weight(t, x, weight, bias, f'conv{rank}d', t.shape(weight)[0], names)
+    return f
+
+
+op('conv1d')(convolution(1))
+op('conv2d')(convolution(2))
+
+
+def transposed(rank: int):
+    def f(t, x, weight, bias, stride, padding, output_padding, groups, dilation):
+        names = dict(stride=(pair(stride, rank), 1), padding=(pair(padding, rank), 0), output_padding=(pair(output_padding, rank), 0), groups=(groups, 1),
+                     dilation=(pair(dilation, rank), 1))
+        return layer_or_weight(t, x, weight, bias, f'conv_transpose{rank}d', t.shape(weight)[1] * groups, names)
+    return f
+
+
+op('conv_transpose1d')(transposed(1))
+op('conv_transpose2d')(transposed(2))
+
+
+# --- windows ------------------------------------------------------------------------------------------------------------
+
+def rank_of(t, x) -> int:
+    return len(t.shape(x)) - 2
+
+
+@op('max_pool1d', 'max_pool2d', 'max_pool3d')
+def max_pool(t, x, kernel, stride, padding, dilation, ceil_mode):
+    n = rank_of(t, x)
+    kernel, stride = pair(kernel, n), pair(stride, n) if stride else pair(kernel, n)
+    return call('maxpool', x, kernel, stride=(stride, kernel), padding=(pair(padding, n), 0), dilation=(pair(dilation, n), 1), ceil_mode=(ceil_mode, False))
+
+
+@op('avg_pool1d', 'avg_pool2d', 'avg_pool3d')
+def avg_pool(t, x, kernel, stride, padding, ceil_mode, count_include_pad, divisor=None):
+    need(divisor is None, 'avg_pool2d with divisor_override: multiply the result')
+    n = rank_of(t, x)
+    kernel, stride = pair(kernel, n), pair(stride, n) if stride else pair(kernel, n)
+    pads = pair(padding, n) != 0
+    return call('avgpool', x, kernel, stride=(stride, kernel), padding=(pair(padding, n), 0), include_pad=(count_include_pad or not pads, True), ceil_mode=(ceil_mode, False))
+
+
+@op('adaptive_avg_pool1d', 'adaptive_avg_pool2d', 'adaptive_avg_pool3d', '_adaptive_avg_pool2d')
+def adaptive_avg_pool(t, x, size):
+    shape, n = t.shape(x), rank_of(t, x)
+    size = t.out.shape[-n:]
+    if all(s == 1 for s in size):
+        return call('mean', x, axes=list(range(2, len(shape))) if n > 1 else -1, keepdims=(True, False))
+    return x if size == shape[-n:] else call('adaptive_avgpool', x, pair(size))
+
+
+@op('adaptive_max_pool1d', 'adaptive_max_pool2d')
+def adaptive_max_pool(t, x, size):
+    shape, n = t.shape(x), rank_of(t, x)
+    size = t.out.shape[-n:]
+    return call('adaptive_maxpool', x, pair(size) if size != shape[-n:] else size)
+
+
+# --- sizes and borders ----------------------------------------------------------------------------------------------------
+
+def interpolation(mode: str):
+    def f(t, x, size, *rest):
+        corners = rest[0] if rest and isinstance(rest[0], bool) else False
+        factors = next((r for r in rest if isinstance(r, (list, tuple))), None)
+        given = {'scale_factor': pair(factors, len(factors))} if factors else {'size': pair(t.out.shape[2:], rank_of(t, x))}
+        return call('interpolate', x, **given, mode=(mode.split('-aa')[0], 'nearest'), align_corners=(corners, False), antialias=(mode.endswith('-aa'), False))
+    return f
+
+
+for _name, _mode in (('nearest1d', 'nearest'), ('nearest2d', 'nearest'), ('nearest3d', 'nearest'), ('linear1d', 'linear'), ('bilinear2d', 'bilinear'), ('trilinear3d', 'trilinear'),
+                     ('bicubic2d', 'bicubic')):
+    op('upsample_' + _name)(interpolation(_mode))
+for _name in ('bilinear2d', 'bicubic2d'):
+    op(f'_upsample_{_name}_aa')(interpolation(_name[:-2] + '-aa'))
+for _name in ('nearest_exact1d', 'nearest_exact2d'):
+    op('_upsample_' + _name)(interpolation('nearest-exact'))
+
+
+def border(t, x, amounts, mode: str, value) -> Any:
+    rank = len(t.shape(x))
+    low, high = [0] * rank, [0] * rank
+    for i in range(len(amounts) // 2):
+        low[rank - 1 - i], high[rank - 1 - i] = amounts[2 * i], amounts[2 * i + 1]
+    if not any(low + high):
+        return x
+    if mode == 'constant' and max(low + high) <= 0:
+        return Index(x, [(Const(-a) if a else None, Const(n + b) if b else None, None) for a, b, n in zip(low, high, t.shape(x))])
+    return call('pad', x, low, high, value=(value or 0, 0), mode=(mode, 'constant'))
+
+
+@op('pad')
+def pad(t, x, amounts, mode='constant', value=None):
+    return border(t, x, amounts, mode, value)
+
+
+@op('constant_pad_nd')
+def constant_pad(t, x, amounts, value=0):
+    return border(t, x, amounts, 'constant', value)
+
+
+for _name, _mode in (('reflection', 'reflect'), ('replication', 'replicate')):
+    for _rank in (1, 2):
+        op(f'{_name}_pad{_rank}d')(lambda t, x, amounts, _mode=_mode: border(t, x, amounts, _mode, 0))
+
+
+@op('pixel_shuffle')
+def pixel_shuffle(t, x, factor):
+    return call('pixel_shuffle', x, factor)
+
+
+@op('pixel_unshuffle')
+def pixel_unshuffle(t, x, factor):
+    return call('pixel_unshuffle', x, factor)
+
+
+@op('im2col')
+def unfold(t, x, kernel, dilation, padding, stride):
+    return call('unfold', x, pair(kernel), dilation=(pair(dilation), 1), padding=(pair(padding), 0), stride=(pair(stride), 1))
+
+
+@op('col2im')
+def fold(t, x, size, kernel, dilation, padding, stride):
+    return call('fold', x, list(size), pair(kernel), dilation=(pair(dilation), 1), padding=(pair(padding), 0), stride=(pair(stride), 1))
