@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import torch
 
-from .text import Call, Const, Expr, List, Op, Param, Statement, call, transform, walk
+from .text import Call, Const, Expr, List, Op, Param, Statement, Var, call, transform, walk
 from .torch_ops import Known, dtype_name
 
 
@@ -18,6 +18,10 @@ class Constants:
     def expression(self, t: torch.Tensor, where: str) -> Expr:
         if t.numel() == 1 and t.dim() <= 1:
             return Const(t.reshape(-1)[0].item())
+        if t.numel() and bool((t == t.reshape(-1)[0]).all()):
+            value = t.reshape(-1)[0].item()
+            filled = call('full', list(t.shape), float(value))
+            return filled if t.dtype.is_floating_point else call('cast', filled, dtype_name(t.dtype))
         counted = counting(t)
         return counted if counted is not None else self.store(t, where)
 
@@ -36,7 +40,24 @@ class Constants:
 
     def replace(self, statements: list, path: str):
         for s in statements:
+            s.expr = transform(s.expr, lambda e: self.as_number(e))
             s.expr = transform(s.expr, lambda e: self.expression(e.tensor, path) if isinstance(e, Known) else None)
+
+    def as_number(self, e: Expr) -> Expr | None:
+        """Beside a tensor that has its shape, one of equal elements is a number."""
+        if not (isinstance(e, Op) or isinstance(e, Call) and e.fn in ('where', 'maximum', 'minimum')) or not any(isinstance(c, Known) for c in e.children()):
+            return None
+        shapes = [c.value.shape if isinstance(c, Var) else c.shape for c in e.children() if isinstance(c, (Var, Param))]
+
+        def number(c: Expr) -> Expr:
+            if isinstance(c, Known) and c.tensor.numel() and bool((c.tensor == c.tensor.reshape(-1)[0]).all()) and any(covers(s, list(c.tensor.shape)) for s in shapes):
+                return Const(c.tensor.reshape(-1)[0].item())
+            return transform(c, self.as_number)
+        return e.rebuild([number(c) for c in e.children()])
+
+
+def covers(shape: list, other: list) -> bool:
+    return len(shape) >= len(other) and all(b in (1, a) for a, b in zip(reversed(shape), reversed(other)))
 
 
 def counting(t: torch.Tensor) -> Expr | None:

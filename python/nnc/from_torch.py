@@ -15,7 +15,7 @@ from .program import block_text, model_text
 from .regions import Region, RegionCall, Translator, connect, tree
 from .safetensors import save
 from .sizes import generalise
-from .text import Value, Var, snake_case
+from .text import RESERVED, Value, Var, snake_case
 from .torch_ops import Known
 from .trace import trace
 
@@ -118,7 +118,7 @@ def each_region(region: Region, f: Callable) -> None:
 
 def torch_ops_functions() -> set:
     """Names that the language's functions have: a block may not hide them."""
-    return {'linear', 'conv2d', 'batchnorm', 'layernorm', 'rmsnorm', 'embedding', 'dropout', 'relu', 'gelu', 'silu', 'attention', 'mean', 'sum', 'pad', 'split', 'concat', 'resize'}
+    return RESERVED
 
 
 def problems_text(problems: list) -> str:

@@ -57,17 +57,25 @@ def merge(first: list[Region], second: list[Region]) -> bool:
         plan(a, b, codes)
     except Different:
         return False
-    changed = [(x, *rewrite(x, b, codes, True)) for x in first] + [(y, *rewrite(y, a, codes, False)) for y in second]
+    try:
+        changed = [(x, *rewrite(x, b, codes, True)) for x in first] + [(y, *rewrite(y, a, codes, False)) for y in second]
+    except (Different, KeyError):
+        return False
+    before = [(r, r.statements, r.outputs) for r in first + second]
+    variables_before = [(var, var.value) for *_, renamed in changed for var, _ in renamed]
     for r, statements, outputs, renamed in changed:
         r.statements, r.outputs = statements, outputs
         for var, value in renamed:
             var.value = value
     from .blocks import structure
-    return structure(first[0])[0] == structure(second[0])[0] or undo(first, second)
-
-
-def undo(first, second) -> bool:
-    raise AssertionError('merged blocks differ')
+    want = structure(first[0])[0]
+    if all(structure(r)[0] == want for r in first + second):
+        return True
+    for r, statements, outputs in before:
+        r.statements, r.outputs = statements, outputs
+    for var, value in variables_before:
+        var.value = value
+    return False
 
 
 def single_expression(run: list, read_later: set) -> tuple[Value | None, Expr | None]:

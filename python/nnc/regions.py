@@ -12,7 +12,7 @@ import torch
 
 from . import torch_ops
 from .activations import recognise
-from .text import Call, Const, Expr, Index, List, Param, Statement, Value, Var, as_expr, call, transform, walk
+from .text import Call, Const, Expr, If, Index, List, Param, Statement, Value, Var, as_expr, call, transform, walk
 from .torch_ops import Context, Known, Unsupported, dtype_name
 from .trace import Step, Traced
 
@@ -146,6 +146,8 @@ class Translator:
         if not several:
             return self.finish(node, step, outputs[0], expr, where)
         self.values[node] = [Var(v) for v in outputs]
+        if step.op in torch_ops.FIRST_ONLY:
+            return [Statement(outputs[:1], expr, where)]
         if isinstance(expr, List):
             return [Statement([v], e, where) for v, e in zip(outputs, expr.items)]
         return [Statement(outputs, expr, where)]
@@ -173,9 +175,29 @@ class Translator:
                 region.statements.append(Statement([], RegionCall(item, [])))
             elif isinstance(item, Region):
                 self.fill(item)
+                in_training_only(item)
                 region.statements.append(Statement([], RegionCall(item, [])))
             else:
                 region.statements += self.translate(item)
+
+
+DRAWS = {'bernoulli', 'uniform', 'normal'}
+
+
+def in_training_only(region: Region):
+    """A module that multiplies its input by what is drawn, such as stochastic depth: its input itself in evaluation."""
+    if any(isinstance(s.expr, RegionCall) for s in region.statements) or not any(isinstance(e, Call) and e.fn in DRAWS for s in region.statements for e in walk(s.expr)):
+        return
+    from .merge import Different, single_expression
+    made = {v for s in region.statements for v in s.targets}
+    sources = {e.value for s in region.statements for e in walk(s.expr) if isinstance(e, Var) and e.value not in made}
+    last = region.statements[-1].targets[0]
+    try:
+        _, drawn = single_expression(region.statements, {last})
+    except Different:
+        return
+    if len(sources) == 1 and (source := sources.pop()).shape == last.shape:
+        region.statements = [Statement([last], If(call('training'), 'training', drawn, Var(source)), region.statements[-1].where)]
 
 
 def torch_ops_place(step: Step) -> str:

@@ -173,44 +173,29 @@ def softplus(t, x, beta, threshold):
 
 @op('elu')
 def elu(t, x, alpha, scale, input_scale):
-    need(input_scale == 1, 'elu with an input scale')
-    below = Op('*', [Const(alpha * scale), Op('-', [call('exp', call('minimum', x, 0)), Const(1)])]) if alpha * scale != 1 else Op('-', [call('exp', call('minimum', x, 0)), Const(1)])
-    return call('where', Op('>', [x, Const(0)]), x if scale == 1 else Op('*', [Const(scale), x]), below)
-
-
-@op('selu')
-def selu(t, x):
-    return elu(t, x, 1.6732632423543772, 1.0507009873554805, 1)
-
-
-@op('mish')
-def mish(t, x):
-    return call('mish', x)
-
-
-@op('hardsigmoid')
-def hardsigmoid(t, x):
-    return Op('/', [call('relu6', Op('+', [x, Const(3)])), Const(6)])
-
-
-@op('hardswish')
-def hardswish(t, x):
-    return Op('/', [Op('*', [x, call('relu6', Op('+', [x, Const(3)]))]), Const(6)])
+    need(scale == 1 and input_scale == 1, 'elu with a scale: selu, or multiply the result')
+    return call('elu', x, alpha=(alpha, 1))
 
 
 @op('threshold')
 def threshold(t, x, at, value):
-    return call('where', Op('>', [x, Const(at)]), x, value)
+    return call('threshold', x, at, value)
 
 
-@op('log1p')
-def log1p(t, x):
-    return call('log', Op('+', [x, Const(1)]))
+for _n in ('selu', 'mish', 'hardswish', 'hardsigmoid', 'log1p', 'expm1', 'ceil', 'trunc', 'frac', 'round', 'sign', 'tan', 'sinh', 'cosh', 'log2', 'log10', 'exp2', 'isnan', 'isinf', 'isfinite', 'reciprocal'):
+    simple(_n)
+simple('log_sigmoid_forward', 'log_sigmoid')
+simple('log_sigmoid')
 
 
-@op('reciprocal')
-def reciprocal(t, x):
-    return Op('/', [Const(1.0), x])
+@op('celu')
+def celu(t, x, alpha):
+    return call('celu', x, alpha=(alpha, 1))
+
+
+@op('glu')
+def glu(t, x, dim):
+    return call('glu', x, axis=(axis_from_end(dim, len(t.shape(x))), -1))
 
 
 @op('neg')
@@ -330,6 +315,25 @@ def batch_norm(t, x, weight, bias, mean, var, training, momentum, eps, cudnn):
     return call('batchnorm', x, momentum=(momentum, 0.1), eps=(eps, 1e-5), label=path)
 
 
+FIRST_ONLY = {'aten._native_batch_norm_legit_functional', 'aten._native_batch_norm_legit_no_training', 'aten._native_batch_norm_legit', 'aten.native_batch_norm', 'aten.native_layer_norm',
+              'aten.native_group_norm'}      # of several results the others are for the backward pass
+
+
+@op('_native_batch_norm_legit_functional', '_native_batch_norm_legit', 'native_batch_norm')
+def native_batch_norm(t, x, weight, bias, mean, var, training, momentum, eps):
+    return batch_norm(t, x, weight, bias, mean, var, training, momentum, eps, False)
+
+
+@op('_native_batch_norm_legit_no_training')
+def batch_norm_in_evaluation(t, x, weight, bias, mean, var, momentum, eps):
+    return batch_norm(t, x, weight, bias, mean, var, False, momentum, eps, False)
+
+
+@op('native_layer_norm')
+def native_layer_norm(t, x, shape, weight, bias, eps):
+    return layer_norm(t, x, shape, weight, bias, eps, False)
+
+
 @op('layer_norm')
 def layer_norm(t, x, shape, weight, bias, eps, cudnn):
     path = same_module(weight, bias) if weight is not None and bias is not None else None
@@ -369,6 +373,31 @@ def embedding(t, weight, indices, padding_idx=-1, scale=False, sparse=False):
 @op('dropout')
 def dropout(t, x, p, train):
     return x if p == 0 else call('dropout', x, *([] if p == 0.5 else [p]))
+
+
+# --- draws, which modules of their own make in training only (regions.in_training_only) ------------------------------------
+
+@op('empty', 'new_empty', 'empty_like')
+def empty(t, *rest):
+    return Known(torch.zeros(t.out.shape))
+
+
+@op('bernoulli')
+def bernoulli(t, x, p=None, generator=None):
+    need(isinstance(p, float) and isinstance(x, Known), 'bernoulli of a tensor of chances: dropout')
+    return call('bernoulli', p, list(t.out.shape))
+
+
+@op('rand')
+def rand(t, size, *rest):
+    return call('uniform', list(t.out.shape))
+
+
+# --- places that are computed ---------------------------------------------------------------------------------------------
+
+@op('index_select')
+def index_select(t, x, dim, at):
+    return TABLE['aten.index'](t, x, [None] * axis(dim, len(t.shape(x))) + [at])
 
 
 # --- axes and shapes ----------------------------------------------------------------------------------------------------
@@ -498,20 +527,22 @@ def slice_(t, x, dim=0, start=None, end=None, step=1):
 
 @op('flip')
 def flip(t, x, dims):
-    raise Unsupported('flip: reverse the order where the tensor is made')
+    return call('flip', x, axes_of(dims, len(t.shape(x))))
 
 
 @op('roll')
 def roll(t, x, shifts, dims):
-    rank = len(t.shape(x))
-    for s, d in zip(shifts, dims):
-        d = axis(d, rank)
-        n = t.out.shape[d]
-        k = (n - s) % n
-        if k:
-            front = [(None, None, None)] * d
-            x = call('concat', [Index(x, front + [(Const(k), None, None)]), Index(x, front + [(None, Const(k), None)])], axis=(axis_from_end(d, rank), -1))
-    return x
+    return call('roll', x, list(shifts), list(dims)) if dims else call('roll', x, list(shifts))
+
+
+@op('logsumexp')
+def logsumexp(t, x, dims, keepdim=False):
+    return call('logsumexp', x, axes=axes_of(dims, len(t.shape(x))), keepdims=(bool(keepdim), False))
+
+
+@op('linalg_vector_norm')
+def vector_norm(t, x, p=2, dims=None, keepdim=False, dtype=None):
+    return call('norm', x, p=(p, 2), axes=(axes_of(dims, len(t.shape(x))), None), keepdims=(bool(keepdim), False))
 
 
 # --- reductions and products --------------------------------------------------------------------------------------------

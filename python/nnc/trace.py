@@ -16,6 +16,7 @@ from .inline import inline_regions
 IDENTITY = {'aten.contiguous', 'aten.clone', 'aten.alias', 'aten.lift_fresh_copy', 'aten.detach_', 'aten.lift_fresh', 'aten.positive'}
 RANDOM = {'aten.dropout', 'aten.rand', 'aten.randn', 'aten.bernoulli', 'aten.bernoulli_', 'aten.rand_like', 'aten.randn_like', 'aten.uniform_', 'aten.normal_', 'aten.feature_dropout',
           'aten.alpha_dropout', 'aten.randint', 'aten.randperm', 'aten.empty', 'aten.empty_like', 'aten.new_empty', 'aten.exponential_', 'aten.multinomial'}
+SHAPE_ONLY = {'aten.' + n for n in ('full_like', 'zeros_like', 'ones_like', 'new_zeros', 'new_ones', 'new_full')}     # nothing but the shape of what they are given counts
 MAX_FOLDED = 1 << 26      # elements of a constant that is computed here
 
 
@@ -73,25 +74,23 @@ def is_view(node: torch.fx.Node) -> bool:
 
 
 def writes_into_views(graph: torch.fx.Graph, buffers: dict) -> bool:
-    """Whether something is written into a part of a tensor, or into a tensor of which there are views: renaming is not enough then."""
+    """Whether something is written into a tensor whose memory is read later under another name: renaming is not enough then."""
+    at = {n: i for i, n in enumerate(graph.nodes)}
+    shares: dict = {}          # node: all nodes with the same memory
     for node in graph.nodes:
-        target = mutated_argument(node)
-        if target is None or target in buffers or node.op != 'call_function':
+        source = node.all_input_nodes[0] if node.op == 'call_function' and node.all_input_nodes and (is_view(node) or mutated_argument(node) is not None) else None
+        shares[node] = shares[source] if source is not None else []
+        shares[node].append(node)
+    for node in graph.nodes:
+        target = mutated_argument(node) if node.op == 'call_function' else None
+        if target is None or target in buffers:
             continue
-        if op_name(node) in ('aten.copy_',) or is_view(target) or any(is_view(u) and u is not node and position(u) < position(node) and
-                                                                       any(position(w) > position(node) for w in u.users) for u in target.users):
+        if op_name(node) == 'aten.copy_' and is_view(target):
+            return True
+        others = [n for n in shares[node] if n is not target and at[n] < at[node]]
+        if any(at[u] > at[node] and u.op != 'output' or u.op == 'output' for n in others for u in n.users):
             return True
     return False
-
-
-_positions: dict = {}
-
-
-def position(node: torch.fx.Node) -> int:
-    if node.graph not in _positions or node not in _positions[node.graph]:
-        _positions.clear()
-        _positions[node.graph] = {n: i for i, n in enumerate(node.graph.nodes)}
-    return _positions[node.graph][node]
 
 
 def canonical_names(module: torch.nn.Module) -> dict[str, str]:
@@ -178,6 +177,11 @@ def simplify(ep, parameters: dict, buffers: dict, training: bool) -> Traced:
         if name in IDENTITY or (name in ('aten.to', 'aten._to_copy', 'aten.type_as', 'aten.expand_as', 'aten.expand', 'aten.view', 'aten.reshape', 'aten.flatten', 'aten.squeeze',
                                          'aten.slice', 'aten._unsafe_view') and same_type(node, node_inputs[0])):
             alias[node] = node_inputs[0]
+            continue
+        if name in SHAPE_ONLY and foldable(node):
+            val = node_inputs[0].meta['val']
+            stand_in = {node_inputs[0]: torch.zeros(1, dtype=val.dtype).expand(val.shape)}
+            constants[node] = evaluate(node, resolve, {**constants, **stand_in})
             continue
         if name not in RANDOM and all(i in constants for i in node_inputs) and foldable(node):
             value = evaluate(node, resolve, constants)
