@@ -16,8 +16,9 @@ typedef struct LaneThread {
 struct Lanes {
   const NncFunction *f;   // Borrowed
   RunStepFn run;
-  void *context;   // Borrowed
-  bool *awaited;   // Owned, per step: one of another lane waits for it
+  void *context;        // Borrowed
+  Listener *listener;   // Borrowed: of who made the lanes
+  bool *awaited;        // Owned, per step: one of another lane waits for it
   int n_threads;
   LaneThread threads[NNC_LANES];
   pthread_mutex_t lock;    // of all below
@@ -59,15 +60,35 @@ static void run_lane(Lanes *l, NncLane lane) {
   }
 }
 
+// Where messages are heard, a lane that cannot go on has failed, and the others end.
+static void run_lane_or_fail(Lanes *l, NncLane lane) {
+  jmp_buf escape, *before = NULL;
+  if (!l->listener) {
+    run_lane(l, lane);
+    return;
+  }
+  before = report_give_up_to(&escape);
+  if (!setjmp(escape)) {
+    run_lane(l, lane);
+  } else {
+    pthread_mutex_lock(&l->lock);
+    l->failed = true;
+    pthread_cond_broadcast(&l->moved);
+    pthread_mutex_unlock(&l->lock);
+  }
+  report_give_up_to(before);
+}
+
 static void *run_thread(void *thread) {
   const LaneThread *t = thread;
   Lanes *l = t->lanes;
+  report_listen(l->listener);
   pthread_mutex_lock(&l->lock);
   for (int64_t turn = 0;; turn++) {
     while (l->turn == turn && !l->released) pthread_cond_wait(&l->moved, &l->lock);
     if (l->released) break;
     pthread_mutex_unlock(&l->lock);
-    run_lane(l, t->lane);
+    run_lane_or_fail(l, t->lane);
     pthread_mutex_lock(&l->lock);
     l->running--;
     pthread_cond_broadcast(&l->moved);
@@ -84,7 +105,7 @@ bool lanes_run(Lanes *l) {
   l->turn++;
   pthread_cond_broadcast(&l->moved);
   pthread_mutex_unlock(&l->lock);
-  run_lane(l, NNC_LANE_COMPUTE);
+  run_lane_or_fail(l, NNC_LANE_COMPUTE);
   pthread_mutex_lock(&l->lock);
   while (l->running) pthread_cond_wait(&l->moved, &l->lock);
   bool ok = !l->failed;
@@ -131,7 +152,11 @@ bool lanes_wanted(const NncFunction *f) {
 
 Lanes *lanes_create(const NncFunction *f, RunStepFn run, void *context) {
   Lanes *l = xcalloc(1, sizeof *l);
-  *l = (Lanes){.f = f, .run = run, .context = context, .awaited = xcalloc((size_t)f->n_steps, sizeof *l->awaited)};
+  *l = (Lanes){.f = f,
+               .run = run,
+               .context = context,
+               .listener = report_listener(),
+               .awaited = xcalloc((size_t)f->n_steps, sizeof *l->awaited)};
   pthread_mutex_init(&l->lock, NULL);
   pthread_cond_init(&l->moved, NULL);
   for (int i = 0; i < f->n_steps; i++)

@@ -150,8 +150,8 @@ static bool verify_tensor(const NncTensor *t, int64_t alignment, int64_t limit, 
             tensor_elements(t) * dtype_bytes(t->dtype) == t->bytes &&
             (t->split_rank == 0 || split == tensor_elements(t));
   if (!ok)
-    report_error("damaged program: %s lies at %lld, %lld bytes, outside of %s", t->name, (long long)t->offset,
-                 (long long)t->bytes, where);
+    report_cause(NNC_ERROR_INTERNAL, "damaged program: %s lies at %lld, %lld bytes, outside of %s", t->name,
+                 (long long)t->offset, (long long)t->bytes, where);
   return ok;
 }
 
@@ -163,7 +163,8 @@ static bool verify_step(const NncFunction *f, const NncStep *s) {
     bool far = s->kind == NNC_STEP_COPY && is_far_address(s->buffers[i]);
     ok &= s->buffers[i] >= 0 && (far || s->buffers[i] <= f->arena_bytes);
   }
-  if (!ok) report_error("damaged program: step %s of %s reaches beyond the arena", s->label, f->name);
+  if (!ok)
+    report_cause(NNC_ERROR_INTERNAL, "damaged program: step %s of %s reaches beyond the arena", s->label, f->name);
   return ok;
 }
 

@@ -39,6 +39,8 @@ Listener *report_listen(Listener *l) {
   return before;
 }
 
+Listener *report_listener(void) { return listener; }
+
 jmp_buf *report_give_up_to(jmp_buf *to) {
   jmp_buf *before = escape;
   escape = to;

@@ -27,6 +27,7 @@ typedef struct Listener {
 } Listener;
 // Who hears the calling thread's messages from here on; NULL: they are printed. Returns who did before.
 Listener *report_listen(Listener *l);
+Listener *report_listener(void);
 // Where the calling thread goes when it cannot go on (no memory, a bug of ours), by longjmp; NULL: the process ends.
 // Returns where it went before.
 jmp_buf *report_give_up_to(jmp_buf *escape);
