@@ -182,7 +182,7 @@ int64_t function_rows(const NncFunction *f) {
   return function_batch(f);
 }
 
-static bool has_inputs(const NncFunction *f) {
+bool function_has_inputs(const NncFunction *f) {
   for (int i = 0; i < f->n_args; i++)
     if (f->args[i].role == NNC_INPUT) return true;
   return false;
@@ -319,7 +319,7 @@ bool dataset_load(const char *split, const NncFunction *f, const char *folder, D
   memset(d, 0, sizeof *d);
   d->split = split;
   bool ok = dataset_has_split(split);
-  if (!ok && !has_inputs(f)) {   // it draws what it learns from: each step is its own record
+  if (!ok && !function_has_inputs(f)) {   // it draws what it learns from: each step is its own record
     d->records = 1;
     return true;
   }

@@ -161,7 +161,10 @@ static nnc_status open_net(nnc_net *net, void *arguments) {
   nnc_status status = check_options(o);
   if (status) return status;
   net->functions = functions_there(o->functions);
-  if (o->data && (status = read_data(net, o->data))) return status;
+  bool draws = net->functions & SESSION_TRAIN && !function_has_inputs(program_function("train"));   // what it learns
+                                                                                                    // from
+  const char *data = o->data ? o->data : draws ? "" : NULL;
+  if (data && (status = read_data(net, data))) return status;
   if ((status = check_memory(net, o->memory))) return status;
   DeviceOptions device = {.threads = o->threads, .device = o->device, .far = o->far};
   if (!session_open(&net->s, net->functions, &device)) return NNC_ERROR_MACHINE;
@@ -238,6 +241,7 @@ static nnc_status tell_info(nnc_net *net, void *arguments) {
                      .host_bytes = net->host_bytes,
                      .batch = batch,
                      .step_records = batch * trainer_micro_batches(),
+                     .output_rows = net->s.predict ? function_rows(executor_function(net->s.predict)) : 0,
                      .tensors = net->n_tensors,
                      .step = net->run.state.step,
                      .threads = net->s.arena.threads,

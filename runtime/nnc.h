@@ -102,6 +102,7 @@ typedef struct nnc_info {
   int64_t host_bytes;     // of the host's memory that create took, for all of this
   int64_t batch;          // records of a call of the program
   int64_t step_records;   // records of a step: several batches, where the program accumulates
+  int64_t output_rows;    // of a call of predict, where an output has a row per record; 0: it does not predict
   int64_t tensors;        // that describe tells
   int64_t step;           // steps done
   int32_t threads;        // 0: none of the host compute

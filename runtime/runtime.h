@@ -472,6 +472,7 @@ void dataset_fill(const Dataset *d, const NncFunction *f, int64_t first, int64_t
 int64_t function_batch(const NncFunction *f);
 // rows of its outputs per call: records, or what a function of whole inputs has, such as the nodes of a graph
 int64_t function_rows(const NncFunction *f);
+bool function_has_inputs(const NncFunction *f);
 bool function_is_whole(const NncFunction *f);   // it has inputs, and all are whole
 
 // inputs.c: inputs from elsewhere

@@ -42,6 +42,8 @@ if config.cuda and shutil.which("cc") and shutil.which("nm"):
 config.nccl = next((t for t in [os.environ.get("NCCL_HOME"), config.cuda, "/usr/local/cuda", "/usr"] if t and os.path.exists(os.path.join(t, "include", "nccl.h"))), "")
 if config.nccl and shutil.which("cc") and shutil.which("nm"):
     config.available_features.add("nccl-headers")
+if subprocess.run([config.python, "-c", "import numpy"], capture_output=True).returncode == 0:
+    config.available_features.add("numpy")
 try:
     ctypes.CDLL("libcuda.so.1")
 except OSError:

@@ -1,6 +1,8 @@
 """nnc from Python: PyTorch modules become .nn texts, and compiled programs are called as libraries.
 
     nnc.from_torch(module, example_inputs, "model.nn")     # text and weights (needs torch)
+    net = nnc.compile("model.nn", memory_budget="512MiB")  # or nnc.load("libmodel.so")
+    net.step(image=images, label=labels)
 
 What needs torch is imported when it is first used.
 """
@@ -12,6 +14,9 @@ _WHERE = {                      # name: the module of this package that has it
     'ImportFailed': 'from_torch',
     'load': 'library',
     'compile': 'library',
+    'Net': 'library',
+    'Error': 'library',
+    'Status': 'library',
 }
 
 __all__ = list(_WHERE)
