@@ -1,5 +1,5 @@
-// Convolutions, matrix products and attention as step records for the runtime's library: what of an op a record holds,
-// and a record as text.
+// Convolutions, matrix products, attention and what goes along an axis as step records for the runtime's library: what
+// of an op a record holds, and a record as text.
 #include <string.h>
 
 #include "codegen/op_records.h"
@@ -145,6 +145,50 @@ static void write_attention(const NncAttention *a, int64_t scratch, Text *fields
              (long long)a->window, a->softcap);
   text_add(label, "%lld of %lldx%lldx%lld", (long long)(a->batch * a->heads), (long long)a->n_queries,
            (long long)a->n_keys, (long long)a->head_dim);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+static NncRowsKind rows_kind(MlirOperation op) {
+  char text[16];
+  switch (nn_op_of(op)) {
+  case NN_OP_recurrence: return NNC_ROWS_RECURRENCE;
+  case NN_OP_argsort: return NNC_ROWS_ARGSORT;
+  case NN_OP_take_along: return NNC_ROWS_TAKE;
+  case NN_OP_scatter_along: return NNC_ROWS_SCATTER;
+  default: break;
+  }
+  const char *kind = nn_attr_str(op, "kind", text, sizeof text, "");
+  return !strcmp(kind, "sum")       ? NNC_ROWS_SUM
+         : !strcmp(kind, "product") ? NNC_ROWS_PRODUCT
+         : !strcmp(kind, "argmax")  ? NNC_ROWS_ARGMAX
+                                    : NNC_ROWS_ARGMIN;
+}
+
+static void read_rows(MlirOperation op, NncRows *out) {
+  NnType x = operand_type(op, 0), made = result_type(op);
+  int64_t axis = nn_attr_i64(op, "axis", 0);
+  bool indexed = nn_op_of(op) == NN_OP_take_along || nn_op_of(op) == NN_OP_scatter_along;
+  *out = (NncRows){.kind = rows_kind(op),
+                   .dtype = (NncDtype)x.dtype,
+                   .index = indexed ? (NncDtype)operand_type(op, 1).dtype : NNC_I32,
+                   .outer = 1,
+                   .length = x.dim[axis],
+                   .inner = 1,
+                   .count = made.dim[axis],
+                   .backward = nn_attr_bool(op, "reverse", false) || nn_attr_bool(op, "descending", false),
+                   .unique = nn_attr_bool(op, "unique", false),
+                   .last = nn_attr_bool(op, "last", false)};
+  for (int i = 0; i < x.rank; i++)
+    if (i != axis) *(i < axis ? &out->outer : &out->inner) *= x.dim[i];
+}
+
+// "12 of 1000": rows, elements of each
+static void write_rows(const NncRows *r, int64_t scratch, Text *fields, Text *label) {
+  text_add(fields, "%d,%d,%d, %lld,%lld,%lld,%lld, %d,%d,%d, %lld", r->kind, r->dtype, r->index, (long long)r->outer,
+           (long long)r->length, (long long)r->inner, (long long)r->count, r->backward, r->unique, r->last,
+           (long long)scratch);
+  text_add(label, "%lld of %lld", (long long)(r->outer * r->inner), (long long)r->length);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

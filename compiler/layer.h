@@ -54,6 +54,8 @@ MlirValue layer_take(NnBuilder *b, MlirValue x, int axis, MlirValue indices);
 MlirValue layer_along(NnBuilder *b, MlirValue x, int axis, MlirValue matrix);
 // [o, n] for layer_along: means over the windows of adaptive_avgpool.
 MlirValue layer_window_means(NnBuilder *b, NnDtype dtype, int64_t n, int64_t o);
+// Uniform in [0, 1), of the type: a draw of its own. Null after reporting.
+MlirValue layer_draw(LayerCall *c, NnType type);
 MlirValue layer_scale(NnBuilder *b, MlirValue x, double factor);
 MlirValue layer_mean_of(NnBuilder *b, MlirValue x, int n_axes, const int64_t *axes);
 
@@ -66,8 +68,10 @@ MlirValue layer_mean_of(NnBuilder *b, MlirValue x, int n_axes, const int64_t *ax
   X(broadcast_to) X(iota) X(full) X(len) X(dims) X(axes_of) X(is_list) X(contains) X(narrow) X(dtype) X(gather) X(matmul) X(einsum) X(softmax) X(log_softmax) \
   X(causal_mask) X(attention) X(cross_entropy) X(accuracy) X(rmsnorm) X(groupnorm) \
   X(rope) X(lstm_cell) X(gru_cell) X(swiglu) X(conv_transpose2d) X(resize) X(segment_sum) X(segment_mean) \
-  X(segment_max) X(none) X(training) X(normal) X(uniform) X(bernoulli) X(randint) X(constant) X(zeros) X(ones) \
-  X(conv1d) X(conv3d) X(conv_transpose3d) X(conv_transpose1d) X(adaptive_avgpool) X(adaptive_maxpool) X(interpolate) X(unfold) X(fold)
+  X(segment_max) X(none) X(training) X(normal) X(uniform) X(bernoulli) X(randint) X(permutation) X(constant) X(zeros) X(ones) \
+  X(conv1d) X(conv3d) X(conv_transpose3d) X(conv_transpose1d) X(adaptive_avgpool) X(adaptive_maxpool) X(interpolate) X(unfold) X(fold) \
+  X(cumsum) X(cumprod) X(cummax) X(cummin) X(linear_recurrence) X(sort) X(argsort) X(topk) X(kthvalue) X(median) \
+  X(take_along) X(scatter) X(scatter_add) X(index_select) X(searchsorted)
 // clang-format on
 #define X(name) bool layer_##name(LayerCall *c, Value *result);
 LAYER_FUNCTIONS(X)

@@ -42,6 +42,8 @@ static bool drawn_types(const LayerCall *c, int shape, NnType *type, NnType *wid
   return true;
 }
 
+MlirValue layer_draw(LayerCall *c, NnType type) { return draw(c, elaborator_random_key(c->e), type, false); }
+
 static bool is_shape(const Value *v) { return v->kind == VALUE_LIST; }
 
 // scale x + shift, in the precision of the program.

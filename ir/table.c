@@ -23,6 +23,7 @@
 #define nn_vjp_or NULL
 #define nn_vjp_compare NULL
 #define nn_vjp_argmax NULL
+#define nn_vjp_argsort NULL
 #define nn_vjp_attention_grad NULL
 #define nn_vjp_attention_grad_packed NULL
 #define nn_vjp_stop_gradient NULL

@@ -112,6 +112,27 @@ typedef struct NncAttention {
   double softcap;                  // scores s become softcap tanh(s / softcap), before the bias; 0: they do not
 } NncAttention;
 
+// What goes along an axis: (outer, length, inner) to (outer, count, inner). Buffers: operands, result.
+typedef enum NncRowsKind {
+  NNC_ROWS_SUM,
+  NNC_ROWS_PRODUCT,
+  NNC_ROWS_ARGMAX,
+  NNC_ROWS_ARGMIN,
+  NNC_ROWS_RECURRENCE,   // a, b, y
+  NNC_ROWS_ARGSORT,
+  NNC_ROWS_TAKE,      // x, indices (outer, count, inner), y
+  NNC_ROWS_SCATTER,   // x (outer, length, inner), indices alike, y
+} NncRowsKind;
+typedef struct NncRows {
+  NncRowsKind kind;
+  NncDtype dtype, index;   // of the first operand; of the indices that are read
+  int64_t outer, length, inner, count;
+  bool backward;   // of cumulative and recurrence: from the end; of argsort: descending
+  bool unique;     // no index is twice in a row
+  bool last;       // of a scatter: what comes later takes the place of what is there
+  int64_t scratch_bytes;
+} NncRows;
+
 // What a library computes, or on a GPU a kernel made for its shape: X(KIND, name, record, on a GPU KERNEL or CUBLAS),
 // for each a step NNC_STEP_<KIND> with its record in NncStep.<name>. The ops that are steps of these kinds:
 // ir/library.def. Besides the record there are
@@ -119,10 +140,11 @@ typedef struct NncAttention {
 // - on the host nnc_<name>_scratch, nnc_<name>_prepare, nnc_<name>_implementation (runtime/library.h);
 // - on a GPU the kernel, cuda_library_<name> (codegen/cuda), or the call of cuBLAS, cuda_call_<name>
 //   (runtime/cuda/library.c); the emulator has its own cuBLAS (cuda/emulator/blas.c).
-#define NNC_LIBRARY_RECORDS(X)         \
-  X(CONV, conv, NncConv, KERNEL)       \
-  X(MATMUL, matmul, NncMatmul, CUBLAS) \
-  X(ATTENTION, attention, NncAttention, KERNEL)
+#define NNC_LIBRARY_RECORDS(X)                  \
+  X(CONV, conv, NncConv, KERNEL)                \
+  X(MATMUL, matmul, NncMatmul, CUBLAS)          \
+  X(ATTENTION, attention, NncAttention, KERNEL) \
+  X(ROWS, rows, NncRows, KERNEL)
 
 // What ranks, the processes of a distributed program, give each other. buffers: what is laid one behind the other in
 // the last one, which is the result; RANK_RECEIVE skips the first. workspace: scratch_bytes.
@@ -180,6 +202,7 @@ typedef enum NncStepKind {
   NNC_STEP_TAP,
   NNC_STEP_SCAN,
   NNC_STEP_ATTENTION,
+  NNC_STEP_ROWS,
   NNC_STEP_COLLECTIVE
 } NncStepKind;
 typedef struct NncStep {   // what every step has stands first, so that the tables need not name it
@@ -204,6 +227,7 @@ typedef struct NncStep {   // what every step has stands first, so that the tabl
   const NncConv *conv;               // CONV
   const NncMatmul *matmul;           // MATMUL
   const NncAttention *attention;     // ATTENTION
+  const NncRows *rows;               // ROWS
   const NncCollective *collective;   // COLLECTIVE
   int64_t copy_bytes;                // COPY
   const struct NncScan *scan;        // SCAN; its workspace is that of one iteration

@@ -48,6 +48,7 @@ static void add_templates(LLVMModuleRef module, const EmittedKernels *kernels, b
       else if (conv) conv_template_build(module, conv, j, symbol);
       else if (depthwise) depthwise_build(module, depthwise, j, symbol);
       else if (collective) collective_build(module, collective, symbol);
+      else if (template_rows_of(k)) rows_template_build(module, template_rows_of(k), symbol);
       else {
         TemplateLaunch launch;
         attention_build(module, template_attention_of(k), j, symbol, &launch);

@@ -1,6 +1,7 @@
 // The reference interpreter: see reference.h. Ops of one family share a loop; windows, convolutions and composites
 // follow their formulas.
 #include "test/ir/reference.h"
+#include "test/ir/rows_reference.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -539,7 +540,7 @@ static void move(MlirOperation operation, NnOp op, int n, const Tensor *const *x
 }
 
 static void library(MlirOperation operation, NnOp op, const Tensor *const *x, Tensor *y) {
-  Tensor first = *x[0], second = *x[1];
+  Tensor first = *x[0], second = mlirOperationGetNumOperands(operation) > 1 ? *x[1] : first;
   switch (op) {
   case NN_OP_matmul: matmul(operation, x[0], x[1], y); break;
   case NN_OP_matmul_rows: matmul_rows(x[0], x[1], y); break;
@@ -550,6 +551,11 @@ static void library(MlirOperation operation, NnOp op, const Tensor *const *x, Te
   case NN_OP_attention:
   case NN_OP_attention_grad:
   case NN_OP_attention_grad_packed: attention(operation, x, y); break;
+  case NN_OP_cumulative:
+  case NN_OP_recurrence:
+  case NN_OP_argsort:
+  case NN_OP_take_along:
+  case NN_OP_scatter_along: rows_reference(operation, op, x, y); break;
   case NN_OP_conv2d: conv(operation, op, &first, &second, y); break;
   case NN_OP_conv2d_input_grad: conv(operation, op, y, &second, &first); break;
   case NN_OP_conv2d_weight_grad: conv(operation, op, &first, y, &second); break;

@@ -77,8 +77,9 @@ static void test_table(void) {
     CHECK((info->n_results == 0) == (info->kind == NN_KIND_MARK), "%s", info->name);
     if (i != NN_OP_stop_gradient && i != NN_OP_gradient &&
         (info->kind == NN_KIND_LIBRARY || info->kind == NN_KIND_COMPOSITE))
-      CHECK((info->vjp || i == NN_OP_attention_grad || i == NN_OP_attention_grad_packed) && info->flops, "%s",
-            info->name);
+      CHECK((info->vjp || i == NN_OP_attention_grad || i == NN_OP_attention_grad_packed || i == NN_OP_argsort) &&
+                info->flops,
+            "%s", info->name);
   }
   CHECK(nn_op_by_name("conv3d") == NN_OP_NONE && nn_op_by_name("") == NN_OP_NONE, "unknown names");
   char *page = nn_op_table_markdown(), *irdl = nn_irdl_text();
@@ -176,6 +177,22 @@ static const Wrong wrong[] = {
      "matmul_rows_to: f32[16, 4] cannot be added to f32[16, 5]"},
     {"matmul_rows", "tensor<2x8x16xf32>, tensor<3x8x4xf32>", "tensor<16x4xf32>", "",
      "matmul_rows: all axes but the last must be equal: lhs f32[2, 8, 16], rhs f32[3, 8, 4]"},
+    {"cumulative", "tensor<3x5xf32>", "tensor<3x5xf32>", "axis = 1 : i64, kind = \"mean\"",
+     "cumulative: kind must be sum, product, argmax or argmin, found 'mean'"},
+    {"cumulative", "tensor<3x5xbf16>", "tensor<3x5xbf16>", "axis = 1 : i64, kind = \"sum\"",
+     "cumulative: operand 0 must be of f32, f64, i32 or i64, found bf16[3, 5]"},
+    {"cumulative", "tensor<3x5xf32>", "tensor<3x5xf32>", "axis = 2 : i64, kind = \"sum\"",
+     "cumulative: axis 2 is outside a tensor of 2 axes"},
+    {"recurrence", "tensor<3x5xf32>, tensor<3x4xf32>", "tensor<3x5xf32>", "axis = 1 : i64",
+     "recurrence: operands differ: f32[3, 5] and f32[3, 4]"},
+    {"argsort", "tensor<3x5xf32>", "tensor<3x6xi32>", "axis = 1 : i64, count = 6 : i64",
+     "argsort: 'count' must be from 1 to the 5 elements of axis 1, found 6"},
+    {"take_along", "tensor<3x5xf32>, tensor<4x2xi32>", "tensor<4x2xf32>", "axis = 1 : i64",
+     "take_along: f32[3, 5] and indices i32[4, 2] differ in another axis than the one gone along"},
+    {"take_along", "tensor<3x5xf32>, tensor<3x2xf32>", "tensor<3x2xf32>", "axis = 1 : i64",
+     "take_along: indices must be i32 or i64, found f32[3, 2]"},
+    {"scatter_along", "tensor<3x5xf32>, tensor<3x4xi32>", "tensor<3x7xf32>", "axis = 1 : i64, size = 7 : i64",
+     "scatter_along: f32[3, 5] and indices i32[3, 4] differ"},
     {"attention_3", Q ", tensor<2x3x7x8xf32>, tensor<2x3x7x8xf32>", RESULTS, "scale = 1.0 : f64",
      "attention: 3 heads of keys and values do not divide the 4 heads of queries"},
     {"attention_3", Q ", tensor<2x2x7x8xf32>, tensor<2x2x6x8xf32>", RESULTS, "scale = 1.0 : f64",

@@ -345,14 +345,21 @@ typedef struct CollectiveTemplate {
   bool rounds;
 } CollectiveTemplate;
 
+// template_rows.c: what goes along an axis, one launch; the workspace comes last.
+int64_t rows_template_workspace(const NncRows *r);   // bytes; 0: none, and no parameter
+void rows_template_launch(const NncRows *r, TemplateLaunch *launch);
+const char *rows_template_schedule(const NncRows *r);   // in words
+void rows_template_build(LLVMModuleRef module, const NncRows *r, const char *name);
+
 // What the functions of a kernel are built from: EmittedKernel.template.
 typedef struct CudaTemplate {
-  enum { TEMPLATE_CONV, TEMPLATE_DEPTHWISE, TEMPLATE_ATTENTION, TEMPLATE_COLLECTIVE } kind;
+  enum { TEMPLATE_CONV, TEMPLATE_DEPTHWISE, TEMPLATE_ATTENTION, TEMPLATE_COLLECTIVE, TEMPLATE_ROWS } kind;
   union {
     ConvShape conv;
     NncConv depthwise;
     Attention attention;
     CollectiveTemplate collective;
+    NncRows rows;
   };
 } CudaTemplate;
 // NULL where the kernel is from another template, or written as text.
@@ -360,6 +367,7 @@ ConvShape *template_conv_of(const EmittedKernel *k);
 const NncConv *template_depthwise_of(const EmittedKernel *k);
 const Attention *template_attention_of(const EmittedKernel *k);
 const CollectiveTemplate *template_collective_of(const EmittedKernel *k);
+const NncRows *template_rows_of(const EmittedKernel *k);
 
 // codegen/cuda/collective.c; parameters: sum (n), parts (ranks, n), n, ranks, adds; or to (n), from (n), n
 void collective_build(LLVMModuleRef module, const CollectiveTemplate *c, const char *name);

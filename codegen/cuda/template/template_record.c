@@ -25,3 +25,8 @@ const CollectiveTemplate *template_collective_of(const EmittedKernel *k) {
   CudaTemplate *t = template_of(k, TEMPLATE_COLLECTIVE);
   return t ? &t->collective : NULL;
 }
+
+const NncRows *template_rows_of(const EmittedKernel *k) {
+  CudaTemplate *t = template_of(k, TEMPLATE_ROWS);
+  return t ? &t->rows : NULL;
+}
