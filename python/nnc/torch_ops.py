@@ -310,6 +310,8 @@ def linear(t, x, weight, bias):
 
 @op('batch_norm')
 def batch_norm(t, x, weight, bias, mean, var, training, momentum, eps, cudnn):
+    if mean is None and (training or weight is None):
+        return standardised(t, x, weight, bias, eps)
     path = same_module(weight, bias)
     need(path is not None and isinstance(mean, Param), 'batch_norm without weight, bias or running statistics: BatchNorm2d(affine=True, track_running_stats=True)')
     return call('batchnorm', x, momentum=(momentum, 0.1), eps=(eps, 1e-5), label=path)
@@ -332,6 +334,16 @@ def batch_norm_in_evaluation(t, x, weight, bias, mean, var, momentum, eps):
 @op('native_layer_norm')
 def native_layer_norm(t, x, shape, weight, bias, eps):
     return layer_norm(t, x, shape, weight, bias, eps, False)
+
+
+def standardised(t, x, weight, bias, eps):
+    """Each channel by its own mean and variance, without running statistics."""
+    rank = len(t.shape(x))
+    axes = [0, *range(2, rank)]
+    y = Op('/', [Op('-', [x, call('mean', x, axes=axes, keepdims=True)]), call('sqrt', Op('+', [call('var', x, axes=axes, keepdims=True), Const(eps)]))])
+    column = lambda p: p if rank == 2 else call('reshape', p, [-1] + [1] * (rank - 2))
+    y = y if weight is None else Op('*', [y, column(weight)])
+    return y if bias is None else Op('+', [y, column(bias)])
 
 
 @op('layer_norm')
@@ -648,4 +660,4 @@ def lower_triangle(mask: torch.Tensor, queries: int, keys: int) -> bool:
     return seen.shape[-2:] == want.shape and bool((seen == want).all()) and (mask.dtype == torch.bool or not mask[seen].any())
 
 
-from . import ops_images, ops_transformers   # noqa: E402, F401  their functions go into TABLE, too
+from . import ops_images, ops_timm, ops_transformers   # noqa: E402, F401  their functions go into TABLE, too

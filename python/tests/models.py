@@ -1,8 +1,6 @@
 """The models that sweep.py takes over: how each is made, and with which inputs."""
 from __future__ import annotations
 
-import random
-
 import torch
 
 SIZES = {'inception_v3': 80, 'googlenet': 64, 'alexnet': 64, 'vit_l_32': 64, 'vit_b_32': 64, 'vit_h_14': 28, 'vit_b_16': 32, 'vit_l_16': 32, 'maxvit_t': 224}
@@ -10,8 +8,8 @@ SIZES = {'inception_v3': 80, 'googlenet': 64, 'alexnet': 64, 'vit_l_32': 64, 'vi
 
 def names(family: str) -> list:
     if family == 'timm':
-        import timm
-        return sorted(random.Random(0).sample(sorted(timm.list_models()), 100))
+        import models_timm
+        return models_timm.NAMES
     if family == 'transformers':
         import models_transformers
         return list(models_transformers.ARCHITECTURES)
@@ -38,4 +36,7 @@ def make(family: str, name: str):
     if family == 'transformers':
         import models_transformers
         return models_transformers.make(name)
+    if family == 'timm':
+        import models_timm
+        return models_timm.make(name)
     raise ValueError(family)

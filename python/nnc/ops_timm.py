@@ -1,0 +1,62 @@
+"""What is left of writing into a part of a tensor, once it is a new tensor instead."""
+from __future__ import annotations
+
+from .text import Const, Index, List, Op, call
+from .torch_ops import axis, op, reshape
+
+
+@op('copy')
+def copy(t, x, source, non_blocking=False):
+    return source if t.shape(source) == t.out.shape else call('broadcast_to', source, t.out.shape)
+
+
+@op('slice_scatter')
+def slice_scatter(t, x, source, dim=0, start=None, end=None, step=1):
+    """x with x[start:end] replaced: what is before, the new part, what is behind."""
+    shape = t.shape(x)
+    dim = axis(dim, len(shape))
+    n = shape[dim]
+    start = min(max(start + n if start is not None and start < 0 else start or 0, 0), n)
+    end = n if end is None else min(max(end + n if end < 0 else end, start), n)
+    if step != 1:
+        return strided_scatter(t, x, source, dim, start, step)
+    front = [(None, None, None)] * dim
+    parts = [Index(x, front + [(None, Const(start), None)])] if start else []
+    parts.append(source)
+    parts += [Index(x, front + [(Const(end), None, None)])] if end < n else []
+    return source if len(parts) == 1 else call('concat', List(parts), axis=(dim - len(shape), -1))
+
+
+def strided_scatter(t, x, source, dim, start, step):
+    """Each element of x or of the source, by its number along the axis."""
+    import torch
+
+    from .torch_ops import Known
+    shape = t.shape(x)
+    column = [-1] + [1] * (len(shape) - dim - 1)
+    place = torch.arange(shape[dim])
+    taken = (place >= start) & ((place - start) % step == 0)
+    index = torch.div(place - start, step, rounding_mode='floor').clamp(0, t.shape(source)[dim] - 1)
+    order = [dim, *[a for a in range(len(shape)) if a != dim]]
+    back = [order.index(a) for a in range(len(shape))]
+    rows = call('gather', call('transpose', source, order) if dim else source, Known(index))
+    return call('where', Known(taken.reshape(column)), call('transpose', rows, back) if dim else rows, x)
+
+
+@op('select_scatter')
+def select_scatter(t, x, source, dim, index):
+    shape = t.shape(x)
+    dim = axis(dim, len(shape))
+    one = [1 if a == dim else n for a, n in enumerate(shape)]
+    start = index % shape[dim]
+    return slice_scatter(t, x, call('reshape', source, one), dim, start, start + 1, 1)
+
+
+op('reshape_as', 'view_as')(reshape)
+
+
+@op('feature_dropout')
+def feature_dropout(t, x, p, train):
+    """Whole channels: as many draws as there are channels of records."""
+    shape = t.shape(x)
+    return x if p == 0 else Op('*', [x, call('dropout', call('full', shape[:2] + [1] * (len(shape) - 2), 1.0), p)])
