@@ -72,7 +72,7 @@ typedef struct AstArg {
 // One entry of an index: x[i] (start alone, is_index), or start:stop:step with what was left out NULL.
 typedef struct AstSlice {
   AstExpr *start, *stop, *step;
-  bool is_index;
+  bool is_index, is_rest;   // is_rest: ..., all axes that the other entries leave
   AstPos pos;
 } AstSlice;
 

@@ -75,7 +75,7 @@ static void spell_index(Spelling *s, const AstExpr *e) {
     const AstSlice *slice = &e->index.slices[i];
     if (i > 0) spell_text(s, ", ");
     if (slice->start) spell(s, slice->start, 0);
-    if (!slice->is_index) spell_text(s, ":");
+    if (!slice->is_index) spell_text(s, slice->is_rest ? "..." : ":");
     if (slice->stop) spell(s, slice->stop, 0);
     if (slice->step) {
       spell_text(s, ":");
@@ -229,7 +229,7 @@ static void print_children(Printer *p, const AstExpr *e) {
     for (int i = 0; i < e->index.n; i++) {
       const AstSlice *slice = &e->index.slices[i];
       begin(p);
-      fputs(slice->is_index ? "at" : "slice", p->out);
+      fputs(slice->is_index ? "at" : slice->is_rest ? "rest" : "slice", p->out);
       end(p, slice->pos);
       p->indent += 2;
       if (slice->start) print_expr(p, slice->is_index ? NULL : "start", slice->start);

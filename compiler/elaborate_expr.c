@@ -165,6 +165,7 @@ static bool index_list(Elaborator *e, const AstExpr *x, Value list, Value *resul
   const AstSlice *s = &x->index.slices[0];
   int64_t n = list.list.n, start, stop;
   if (x->index.n != 1) return elaborator_error(e, x->pos, "a list has one axis, found %d indices", x->index.n);
+  if (s->is_rest) return elaborator_error(e, s->pos, "a list has one axis: '...' stands for those of a tensor");
   if (s->is_index) {
     if (!s->start || !eval_int(e, s->start, "an index", &start)) return false;
     if (start < -n || start >= n)
@@ -187,10 +188,19 @@ static bool index_tensor(Elaborator *e, const AstExpr *x, MlirValue v, Value *re
   NnType t = nn_value_type(v);
   int64_t start[NN_MAX_RANK], stop[NN_MAX_RANK], step[NN_MAX_RANK];
   bool drop[NN_MAX_RANK];
-  if (x->index.n > t.rank)
-    return elaborator_error(e, x->pos, "%d indices for %s", x->index.n, value_describe(e, value_tensor(v)));
+  int rests = 0, n_indices = 0;
+  const AstSlice whole = {.pos = x->pos}, *slices[NN_MAX_RANK];
+  for (int i = 0; i < x->index.n; i++) rests += x->index.slices[i].is_rest;
+  if (rests > 1) return elaborator_error(e, x->pos, "'...' can stand once in an index");
+  if (x->index.n - rests > t.rank)
+    return elaborator_error(e, x->pos, "%d indices for %s", x->index.n - rests, value_describe(e, value_tensor(v)));
   for (int i = 0; i < x->index.n; i++) {
-    const AstSlice *s = &x->index.slices[i];
+    bool rest = x->index.slices[i].is_rest;
+    for (int k = rest ? t.rank - x->index.n + 1 : 1; k > 0; k--)
+      slices[n_indices++] = rest ? &whole : &x->index.slices[i];
+  }
+  for (int i = 0; i < n_indices; i++) {
+    const AstSlice *s = slices[i];
     int64_t n = t.dim[i];
     drop[i] = s->is_index;
     if (!part_or(e, s->step, 1, &step[i])) return false;
@@ -208,7 +218,7 @@ static bool index_tensor(Elaborator *e, const AstExpr *x, MlirValue v, Value *re
     }
   }
   set_location(e, x->pos);
-  return value_slice(e, x->pos, v, x->index.n, start, stop, step, drop, result) && function_count_ops(e, x->pos);
+  return value_slice(e, x->pos, v, n_indices, start, stop, step, drop, result) && function_count_ops(e, x->pos);
 }
 
 // zeros[N, H], ones[N, H]: a tensor of one value.

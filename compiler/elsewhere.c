@@ -21,7 +21,6 @@ static const Known functions[] = {
     {"bn", "write batchnorm"},
     {"layer_norm", "write layernorm"},
     {"group_norm", "write groupnorm"},
-    {"instance_norm", "write groupnorm(x, C), with as many groups as channels"},
     {"instancenorm2d", "write instance_norm"},
     {"rms_norm", "write rmsnorm"},
     {"max_pool2d", "write maxpool"},

@@ -21,6 +21,7 @@ static const struct {
      "one, two or four integers: p, [h, w], [top, bottom, left, right]"},
     {"border", "an integer, a list of integers or \"same\"", "as padding, or \"same\": as many results as elements"},
     {"bias", "true, false or a tensor", "true, false or a tensor"},
+    {"scale", "true, false or a tensor", "true, false or a tensor"},
     {"numeric", "a number or a tensor", "a tensor or a number"},
     {"any", "", "a tensor or a list"},
     {"target", "a tensor or a number", "a tensor that is compared with another one, or a number"},
@@ -70,7 +71,7 @@ static bool fits(const char *kind, const Value *v) {
   if (strcmp(kind, "pair") == 0) return v->kind == VALUE_INT || is_int_list(v, 2, 2);
   if (strcmp(kind, "padding") == 0) return v->kind == VALUE_INT || is_int_list(v, 2, 4);
   if (strcmp(kind, "border") == 0) return v->kind == VALUE_INT || v->kind == VALUE_STRING || is_int_list(v, 0, 0);
-  if (strcmp(kind, "bias") == 0) return v->kind == VALUE_BOOL || v->kind == VALUE_TENSOR;
+  if (strcmp(kind, "bias") == 0 || strcmp(kind, "scale") == 0) return v->kind == VALUE_BOOL || v->kind == VALUE_TENSOR;
   return v->kind == VALUE_TENSOR;   // tensor, and those whose shape another argument tells
 }
 

@@ -49,18 +49,28 @@ static const LayerInfo layers[] = {
         "x:tensor, channels:int=none, kernel:ints=none, stride:ints=1, padding:border=0, output_padding:ints=0, "
         "groups:int=1, bias:bias=true, init:init=none, bias_init:init=none, dilation:ints=1, weight:tensor=none",
         true, "Transposed convolution of x[N, C, D, H, W], as conv_transpose2d."),
-    F32_ROW(batchnorm, "x:tensor, momentum:float=0.1, eps:float=1e-5, axis:int=1", true,
-            "Normalises each channel over the batch; keeps running statistics for evaluation."),
-    F32_ROW(layernorm, "x:tensor, eps:float=1e-5", true, "Normalises over the last axis."),
-    F32_ROW(rmsnorm, "x:tensor, eps:float=1e-6", true,
+    F32_ROW(batchnorm, "x:tensor, momentum:float=0.1, eps:float=1e-5, axis:int=1, weight:scale=true, bias:bias=true",
+            true,
+            "Normalises each channel over the batch; keeps running statistics for evaluation. A weight or bias of "
+            "false is 1 or 0."),
+    F32_ROW(layernorm, "x:tensor, eps:float=1e-5, axes:ints=-1, weight:scale=true, bias:bias=true", true,
+            "Normalises over the last axis, or several last ones. A weight or bias of false is 1 or 0."),
+    F32_ROW(rmsnorm, "x:tensor, eps:float=1e-6, weight:scale=true", true,
             "x / sqrt(mean(x^2) + eps) over the last axis, times a learnt weight."),
-    F32_ROW(groupnorm, "x:tensor, groups:int, eps:float=1e-5", true,
+    F32_ROW(groupnorm, "x:tensor, groups:int, eps:float=1e-5, weight:scale=true, bias:bias=true", true,
             "Normalises each record's channels of x[N, C, ...] in groups."),
-    ROW(embedding, "indices:tensor, rows:int, features:int, init:init=none", true, "Rows of a learnt table."),
-    ROW(lstm_cell, "x:tensor, h:tensor, c:tensor, bias:bool=true, projected:bool=false, init:init=none", true,
+    ROW(embedding, "indices:tensor, rows:int=none, features:int=none, init:init=none, weight:tensor=none", true,
+        "Rows of a learnt table, or of a weight[rows, features] that is given."),
+    ROW(lstm_cell,
+        "x:tensor, h:tensor, c:tensor, bias:bool=true, projected:bool=false, init:init=none, weight_ih:tensor=none, "
+        "weight_hh:tensor=none, bias_ih:tensor=none, bias_hh:tensor=none",
+        true,
         "One step of an LSTM: the next h and c, each [N, H], from x[N, D], or with projected=true from x W^T + b, [N, "
         "4H]. Gates and parameters are those of PyTorch's LSTMCell."),
-    ROW(gru_cell, "x:tensor, h:tensor, bias:bool=true, projected:bool=false, init:init=none", true,
+    ROW(gru_cell,
+        "x:tensor, h:tensor, bias:bool=true, projected:bool=false, init:init=none, weight_ih:tensor=none, "
+        "weight_hh:tensor=none, bias_ih:tensor=none, bias_hh:tensor=none",
+        true,
         "One step of a GRU: the next h[N, H] from x[N, D], or with projected=true from x W^T + b, [N, 3H]. Gates and "
         "parameters are those of PyTorch's GRUCell."),
     ROW(dropout, "x:tensor, p:float=0.5", false,
@@ -140,6 +150,11 @@ static const LayerInfo layers[] = {
         "negative numbers cut off."),
     ROW(broadcast_to, "x:tensor, shape:ints", false, "Stretches axes of size 1 and adds leading ones."),
     ROW(iota, "n:int", false, "0, 1, … n-1 as i32."),
+    // layer_tensor is an access to arguments
+    {"tensor", "values:list, dtype:str=none", layer_tensor_,
+     "A tensor of a list of numbers, or of lists of equal length: floats of the precision around, i32 where all are "
+     "integers. At most 4096.",
+     false, LAYER_AS_GIVEN, NULL, NULL},
     ROW(full, "shape:ints, value:float", false, "A tensor of one value."),
     ROW(len, "x:any", false, "Length of a list, or of a tensor's first axis."),
     ROW(dims, "x:tensor", false, "The sizes of a tensor, as a list."),
@@ -200,8 +215,12 @@ static const LayerInfo layers[] = {
         "become softcap tanh(s/softcap), before the bias. dropout applies to the weights."),
     F32_ROW(rope, "x:tensor, base:float=10000, interleaved:bool=false", false,
             "Rotary positions: turns the pairs of x[..., T, D] by angles that grow with T."),
-    SCORE(cross_entropy, "logits:tensor, labels:labels, smoothing:float=0, weights:weights=none", false,
-          "Mean of -log softmax(logits)[label]; smoothing mixes in that part of all classes alike."),
+    SCORE(cross_entropy,
+          "logits:tensor, labels:labels, smoothing:float=0, weights:weights=none, class_weights:tensor=none, "
+          "ignore_index:int=none, reduction:str=mean",
+          false,
+          "Mean of -log softmax(logits)[label]; smoothing mixes in that part of all classes alike. weights are those "
+          "of labels, class_weights of their classes; labels that are ignore_index do not count."),
     SCORE(accuracy, "logits:tensor, labels:labels, weights:weights=none", false,
           "Part of the records whose largest logit is the label's."),
     ROW(none, "", false, "No value: that of an argument that is left out."),
@@ -237,7 +256,7 @@ const LayerInfo *layer_find(const char *name) {
 typedef struct Parameter {
   char name[32], kind[16], fallback[16];
 } Parameter;
-#define MAX_PARAMETERS 12
+#define MAX_PARAMETERS 16
 
 static void copy_word(char *to, size_t size, const char *from, size_t n) {
   if (n >= size) n = size - 1;
@@ -275,7 +294,8 @@ static int parse_signature(const char *s, Parameter *out, bool *open) {
 
 static Value default_value(const Parameter *p) {
   if (strcmp(p->fallback, "none") == 0) return (Value){.kind = VALUE_NONE};
-  if (strcmp(p->kind, "bool") == 0 || strcmp(p->kind, "bias") == 0) return value_bool(strcmp(p->fallback, "true") == 0);
+  if (strcmp(p->kind, "bool") == 0 || strcmp(p->kind, "bias") == 0 || strcmp(p->kind, "scale") == 0)
+    return value_bool(strcmp(p->fallback, "true") == 0);
   bool fraction = strcmp(p->kind, "float") == 0 || p->fallback[strspn(p->fallback, "-0123456789")];
   if (strcmp(p->kind, "str") == 0) return value_string(p->fallback);
   return fraction ? value_float(atof(p->fallback)) : value_int(atoll(p->fallback));
@@ -556,13 +576,19 @@ bool layer_return(Value *result, MlirValue v) {
 
 bool layer_is_false(const LayerCall *c, int i) { return c->arg[i].kind == VALUE_BOOL && !c->arg[i].b; }
 
-MlirValue layer_bias(const LayerCall *c, int i, NnDtype dtype, int64_t n, const char *init) {
-  if (c->arg[i].kind != VALUE_TENSOR) return elaborator_param(c->e, c->pos, "bias", nn_type(dtype, 1, &n), init);
-  MlirValue bias = layer_tensor(c, i);
-  NnType t = nn_value_type(bias);
-  if (t.rank == 1 && t.dim[0] == n) return nn_cast(c->b, bias, dtype);
-  layer_arg_error(c, i, "must be [%lld], found %s", (long long)n, value_describe(c->e, c->arg[i]));
+MlirValue layer_learnt(const LayerCall *c, int i, const char *name, NnType type, const char *init, double otherwise) {
+  if (layer_is_false(c, i)) return nn_constant(c->b, type, otherwise);
+  if (c->arg[i].kind != VALUE_TENSOR) return elaborator_param(c->e, c->pos, name, type, init);
+  MlirValue given = layer_tensor(c, i);
+  NnType t = nn_value_type(given);
+  if (nn_shape_equal(&t, &type)) return nn_cast(c->b, given, type.dtype);
+  type.dtype = t.dtype;
+  layer_arg_error(c, i, "must be %s, found %s", strchr(layer_type_text(c, type), '['), value_describe(c->e, c->arg[i]));
   return nn_null_value();
+}
+
+MlirValue layer_bias(const LayerCall *c, int i, NnDtype dtype, int64_t n, const char *init) {
+  return layer_learnt(c, i, "bias", nn_type(dtype, 1, &n), init, 0);
 }
 
 const char *layer_init_or_fan_in(const LayerCall *c, int i, int64_t fan_in) {

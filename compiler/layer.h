@@ -40,6 +40,9 @@ MlirOperation layer_build(const LayerCall *c, NnOp op, int n, const MlirValue *o
 MlirValue layer_product(const LayerCall *c, MlirValue x, MlirValue weight);   // x weight^T; null after reporting
 bool layer_return(Value *result, MlirValue v);
 bool layer_is_false(const LayerCall *c, int i);   // an argument of kind `bias`
+// A parameter of the layer: its own, made with `init`, where the argument is true or none; the tensor that is given, of
+// that shape; or where it is false a constant. Null after reporting.
+MlirValue layer_learnt(const LayerCall *c, int i, const char *name, NnType type, const char *init, double otherwise);
 // That argument as a tensor of n elements: the one given, or a parameter. Null after reporting.
 MlirValue layer_bias(const LayerCall *c, int i, NnDtype dtype, int64_t n, const char *init);
 // The initialiser given, or PyTorch's for that many inputs.
@@ -65,7 +68,7 @@ MlirValue layer_mean_of(NnBuilder *b, MlirValue x, int n_axes, const int64_t *ax
   X(leaky_relu) X(gelu) X(silu) X(sigmoid) X(tanh) X(exp) X(log) X(sqrt) X(rsqrt) X(abs) X(sin) X(cos) X(erf) \
   X(floor) X(square) X(softplus) X(clamp) X(maximum) X(minimum) X(where) X(stop_gradient) X(grad) X(parameters) X(cast) X(sum) X(mean) \
   X(amax) X(amin) X(var) X(argmax) X(reshape) X(flatten) X(transpose) X(rearrange) X(split) X(concat) X(pad) \
-  X(broadcast_to) X(iota) X(full) X(len) X(dims) X(axes_of) X(is_list) X(contains) X(narrow) X(dtype) X(gather) X(matmul) X(einsum) X(softmax) X(log_softmax) \
+  X(broadcast_to) X(iota) X(tensor_) X(full) X(len) X(dims) X(axes_of) X(is_list) X(contains) X(narrow) X(dtype) X(gather) X(matmul) X(einsum) X(softmax) X(log_softmax) \
   X(causal_mask) X(attention) X(cross_entropy) X(accuracy) X(rmsnorm) X(groupnorm) \
   X(rope) X(lstm_cell) X(gru_cell) X(swiglu) X(conv_transpose2d) X(resize) X(segment_sum) X(segment_mean) \
   X(segment_max) X(none) X(training) X(normal) X(uniform) X(bernoulli) X(randint) X(permutation) X(constant) X(zeros) X(ones) \

@@ -371,6 +371,72 @@ static bool einsum_pair(const Pattern *p, Operand x, Operand y, unsigned kept, c
   return multiply_and_sum(p, x, y, &order, result);
 }
 
+// The diagonal of axes a < b of x: b disappears.
+static MlirValue diagonal(NnBuilder *b, MlirValue x, int64_t first, int64_t second) {
+  NnType t = nn_value_type(x), index = t;
+  index.dtype = NN_I32;
+  MlirValue same = nn_compare(b, "eq", nn_iota(b, index, first), nn_iota(b, index, second));
+  return nn_reduce(b, NN_OP_reduce_sum, nn_select(b, same, x, nn_constant(b, t, 0)), 1, &second);
+}
+
+// A name that a tensor has twice means its diagonal there; the second is left out of the side.
+static bool take_diagonals(const Pattern *p, int k, Side *side, Operand *operand) {
+  for (int b = 1; b < side->n_groups; b++)
+    for (int a = 0; a < b; a++) {
+      NnType t = nn_value_type(operand->value);
+      if (side->group[a].id[0] != side->group[b].id[0] || t.rank != side->n_groups) continue;
+      if (t.dim[a] != t.dim[b])
+        return elaborator_error(p->c->e, p->c->extra[k].pos, "einsum: '%s' is %lld and %lld in tensor %d",
+                                p->name[side->group[a].id[0]], (long long)t.dim[a], (long long)t.dim[b], k + 1);
+      operand->value = diagonal(p->c->b, operand->value, a, b);
+      side->n_groups--;
+      for (int i = b; i < side->n_groups; i++) side->group[i] = side->group[i + 1];
+      b--;
+      break;
+    }
+  return true;
+}
+
+// Names "_2 _1" for the axes that "..." stands for, counted from the right, so that those of several tensors are
+// aligned.
+static const char *rest_names(const LayerCall *c, int n) {
+  const char *names = " ";
+  for (; n > 0; n--) names = elaborator_format(c->e, "%s_%d ", names, n);
+  return names;
+}
+
+static int count_names(const char *s, const char *end) {
+  int n = 0;
+  for (bool inside = false; s < end; s++) {
+    bool letter = isalnum((unsigned char)*s) || *s == '_';
+    n += letter && !inside;
+    inside = letter;
+  }
+  return n;
+}
+
+// The pattern with names for "..."; NULL after reporting.
+static const char *name_rests(const LayerCall *c, const char *text) {
+  const char *out = "";
+  int k = 0, most = 0;
+  for (const char *dots; (dots = strstr(text, "...")); text = dots + 3) {
+    const char *end = text + strcspn(dots, ",") + (dots - text), *arrow = strstr(text, "->"), *begin = text;
+    bool result = !arrow || arrow < dots;
+    for (const char *s = text; s < dots && !result; s++)
+      if (*s == ',') k++, begin = s + 1;
+    if (!result && arrow < end) end = arrow;
+    if (!result && k >= c->n_extra) break;   // told when the tensors are bound
+    int rest = most;
+    if (!result) {
+      rest = nn_value_type(c->extra[k].value.tensor).rank - count_names(begin, end);
+      if (rest < 0) rest = 0;
+      if (rest > most) most = rest;
+    }
+    out = elaborator_format(c->e, "%s%.*s%s", out, (int)(dots - text), text, rest_names(c, rest));
+  }
+  return elaborator_format(c->e, "%s%s", out, text);
+}
+
 // Splits "a b, b c -> a c" at its commas and binds each name to the size of the operand's axis.
 static bool bind_operands(Pattern *p, const char *text, const char *arrow, Operand *operand) {
   const LayerCall *c = p->c;
@@ -379,7 +445,9 @@ static bool bind_operands(Pattern *p, const char *text, const char *arrow, Opera
     const char *comma = memchr(s, ',', (size_t)(arrow - s)), *end = comma ? comma : arrow;
     if (k == c->n_extra) return layer_arg_error(c, 0, "the pattern names more tensors than the %d given", c->n_extra);
     Side side;
-    if (!parse_side(p, s, end, false, &side) || !flat_names(p, &side, "one tensor", &operand[k].axes)) return false;
+    if (!parse_side(p, s, end, false, &side) || !take_diagonals(p, k, &side, &operand[k]) ||
+        !flat_names(p, &side, "one tensor", &operand[k].axes))
+      return false;
     NnType t = nn_value_type(operand[k].value);
     if (t.rank != operand[k].axes.n)
       return elaborator_error(c->e, c->extra[k].pos, "einsum: the pattern gives tensor %d %d axes, found %s", k + 1,
@@ -425,8 +493,9 @@ bool layer_einsum(LayerCall *c, Value *result) {
   Operand operand[MAX_OPERANDS];
   Side right;
   Axes out;
-  const char *text = layer_string(c, 0), *arrow = find_arrow(&p, text);
-  if (!arrow || !collect_operands(c, operand) || !bind_operands(&p, text, arrow, operand)) return false;
+  if (!find_arrow(&p, layer_string(c, 0)) || !collect_operands(c, operand)) return false;
+  const char *text = name_rests(c, layer_string(c, 0)), *arrow = strstr(text, "->");
+  if (!bind_operands(&p, text, arrow, operand)) return false;
   int known = p.n, n = c->n_extra;
   if (!parse_side(&p, arrow + 2, text + strlen(text), false, &right) || !flat_names(&p, &right, "the result", &out))
     return false;

@@ -67,6 +67,7 @@ static const struct {
     {"pad", ROWS, "pad(x, [0, 1], [0, 1])"},
     {"broadcast_to", "x: f32[8, 1]", "broadcast_to(x, [8, 64])"},
     {"iota", ROWS, "iota(64)"},
+    {"tensor", "x: f32[8, 3]", "x * tensor([0.5, 1, 2])"},
     {"full", ROWS, "full([8, 64], 0.5)"},
     {"gather", "table: f32[1000, 64], rows: i32[8]", "gather(table, rows)"},
     {"matmul", "x: f32[8, 64], y: f32[64, 32]", "matmul(x, y)"},

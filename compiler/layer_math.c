@@ -253,20 +253,19 @@ static MlirValue mean_of_all(NnBuilder *b, MlirValue x) {
   return rank ? layer_mean_of(b, x, rank, axes) : x;
 }
 
-// The mean of x; with weights, sum(weights x) / sum(weights), where weights that are all zero give zero.
-static bool weighted_mean(LayerCall *c, int weights, MlirValue x, Value *result) {
-  if (!layer_given(c, weights)) return layer_return(result, mean_of_all(c->b, x));
-  NnType t = nn_value_type(x), w = nn_value_type(layer_tensor(c, weights));
-  if (!nn_shape_equal(&t, &w))
-    return layer_arg_error(c, weights, "must be one weight per label, found %s for labels %s",
-                           value_describe(c->e, c->arg[weights]), value_describe(c->e, c->arg[1]));
-  MlirValue weight = nn_cast(c->b, layer_tensor(c, weights), t.dtype);
+static MlirValue sum_of_all(NnBuilder *b, MlirValue x) {
   int64_t axes[NN_MAX_RANK];
-  for (int i = 0; i < t.rank; i++) axes[i] = i;
-  MlirValue sum = multiply(c->b, x, weight), total = weight;
-  if (t.rank)
-    sum = nn_reduce(c->b, NN_OP_reduce_sum, sum, t.rank, axes),
-    total = nn_reduce(c->b, NN_OP_reduce_sum, weight, t.rank, axes);
+  int rank = nn_value_type(x).rank;
+  for (int i = 0; i < rank; i++) axes[i] = i;
+  return rank ? nn_reduce(b, NN_OP_reduce_sum, x, rank, axes) : x;
+}
+
+// The mean of x; with a weight, sum(weight x) / sum(weight), where weights that are all zero give zero.
+static bool weighted_mean(LayerCall *c, MlirValue weight, MlirValue x, Value *result) {
+  if (nn_value_is_null(weight)) return layer_return(result, mean_of_all(c->b, x));
+  MlirValue sum = multiply(c->b, x, weight);
+  sum = sum_of_all(c->b, sum);
+  MlirValue total = sum_of_all(c->b, weight);
   MlirValue none = nn_compare(c->b, "eq", total, nn_constant_like(c->b, total, 0));
   return layer_return(result,
                       nn_binary(c->b, NN_OP_div, sum, nn_select(c->b, none, nn_constant_like(c->b, total, 1), total)));
@@ -293,23 +292,70 @@ static bool check_labels(LayerCall *c, MlirValue *labels) {
   return true;
 }
 
+// What the loss of each label counts: its weight, its class's, 0 where it is ignored. *weight null: each counts 1.
+// False after reporting.
+static bool weigh_labels(LayerCall *c, NnType logits, MlirValue labels, MlirValue ignored, MlirValue *weight) {
+  enum { LOGITS, LABELS, SMOOTHING, WEIGHTS, CLASS_WEIGHTS };
+  NnType t = nn_value_type(labels);
+  NnBuilder *b = c->b;
+  MlirValue factor[3];
+  int n = 0;
+  t.dtype = logits.dtype;
+  *weight = nn_null_value();
+  if (layer_given(c, WEIGHTS)) {
+    NnType w = nn_value_type(layer_tensor(c, WEIGHTS));
+    if (!nn_shape_equal(&t, &w))
+      return layer_arg_error(c, WEIGHTS, "must be one weight per label, found %s for labels %s",
+                             value_describe(c->e, c->arg[WEIGHTS]), value_describe(c->e, c->arg[LABELS]));
+    factor[n++] = nn_cast(b, layer_tensor(c, WEIGHTS), t.dtype);
+  }
+  if (!nn_value_is_null(ignored)) factor[n++] = nn_select(b, ignored, nn_constant(b, t, 0), nn_constant(b, t, 1));
+  if (layer_given(c, CLASS_WEIGHTS)) {
+    NnType w = nn_value_type(layer_tensor(c, CLASS_WEIGHTS));
+    if (w.rank != 1 || w.dim[0] != logits.dim[logits.rank - 1])
+      return layer_arg_error(c, CLASS_WEIGHTS, "must be one weight for each of the %lld classes, found %s",
+                             (long long)logits.dim[logits.rank - 1], value_describe(c->e, c->arg[CLASS_WEIGHTS]));
+    MlirValue table = nn_cast(b, layer_tensor(c, CLASS_WEIGHTS), t.dtype);
+    MlirOperation op = layer_build(c, NN_OP_gather, 2, (MlirValue[]){table, labels}, 0, NULL, NULL);
+    if (mlirOperationIsNull(op)) return false;
+    factor[n++] = mlirOperationGetResult(op, 0);
+  }
+  if (n) *weight = factor[0];
+  for (int i = 1; i < n; i++) *weight = multiply(b, *weight, factor[i]);
+  return true;
+}
+
 // With smoothing s: (1 - s) (lse - x[label]) + s (lse - mean(x)), lse = log sum exp(x).
 bool layer_cross_entropy(LayerCall *c, Value *result) {
-  enum { LOGITS, LABELS, SMOOTHING, WEIGHTS };
-  MlirValue labels, logits = layer_float_tensor(c, LOGITS);
+  enum { LOGITS, LABELS, SMOOTHING, WEIGHTS, CLASS_WEIGHTS, IGNORE_INDEX, REDUCTION };
+  MlirValue labels, weight, ignored = nn_null_value(), logits = layer_float_tensor(c, LOGITS);
+  NnType t = nn_value_type(logits);
   double s = layer_float(c, SMOOTHING);
+  const char *reduction = layer_string(c, REDUCTION);
+  bool total = strcmp(reduction, "sum") == 0, each = strcmp(reduction, "none") == 0;
   if (!check_labels(c, &labels)) return false;
   if (!(s >= 0 && s < 1)) return layer_arg_error(c, SMOOTHING, "must be at least 0 and below 1, found %g", s);
+  if (!total && !each && strcmp(reduction, "mean") != 0)
+    return layer_arg_error(c, REDUCTION, "must be \"mean\", \"sum\" or \"none\", found \"%s\"", reduction);
+  if (s > 0 && layer_given(c, CLASS_WEIGHTS))
+    return layer_arg_error(c, SMOOTHING, "must be 0 beside class_weights, found %g", s);
+  if (layer_given(c, IGNORE_INDEX)) {
+    ignored = nn_compare(c->b, "eq", labels, nn_constant_like(c->b, labels, (double)layer_int(c, IGNORE_INDEX)));
+    labels = nn_select(c->b, ignored, nn_constant_like(c->b, labels, 0), labels);
+  }
   MlirOperation op = layer_build(c, NN_OP_cross_entropy, 2, (MlirValue[]){logits, labels}, 0, NULL, NULL);
   if (mlirOperationIsNull(op)) return false;
   MlirValue loss = mlirOperationGetResult(op, 0);
   if (s > 0) {
-    int64_t classes = nn_value_type(logits).rank - 1;
+    int64_t classes = t.rank - 1;
     MlirValue uniform = nn_binary(c->b, NN_OP_sub, mlirOperationGetResult(op, 1),
                                   layer_mean_of(c->b, logits, 1, &classes));
     loss = nn_binary(c->b, NN_OP_add, layer_scale(c->b, loss, 1 - s), layer_scale(c->b, uniform, s));
   }
-  return weighted_mean(c, WEIGHTS, loss, result);
+  if (!weigh_labels(c, t, labels, ignored, &weight)) return false;
+  if (!each && !total) return weighted_mean(c, weight, loss, result);
+  if (!nn_value_is_null(weight)) loss = multiply(c->b, loss, weight);
+  return layer_return(result, total ? sum_of_all(c->b, loss) : loss);
 }
 
 bool layer_accuracy(LayerCall *c, Value *result) {
@@ -319,5 +365,11 @@ bool layer_accuracy(LayerCall *c, Value *result) {
                                  (NnAttr[]){NN_I64("axis", nn_value_type(logits).rank - 1)}, NULL);
   if (mlirOperationIsNull(op)) return false;
   MlirValue hit = nn_compare(c->b, "eq", mlirOperationGetResult(op, 0), labels);
-  return weighted_mean(c, 2, nn_cast(c->b, hit, elaborator_dtype(c->e)), result);
+  MlirValue x = nn_cast(c->b, hit, elaborator_dtype(c->e)), weight = nn_null_value();
+  NnType t = nn_value_type(x), w = layer_given(c, 2) ? nn_value_type(layer_tensor(c, 2)) : t;
+  if (!nn_shape_equal(&t, &w))
+    return layer_arg_error(c, 2, "must be one weight per label, found %s for labels %s",
+                           value_describe(c->e, c->arg[2]), value_describe(c->e, c->arg[1]));
+  if (layer_given(c, 2)) weight = nn_cast(c->b, layer_tensor(c, 2), t.dtype);
+  return weighted_mean(c, weight, x, result);
 }

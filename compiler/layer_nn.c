@@ -76,8 +76,8 @@ bool layer_batchnorm(LayerCall *c, Value *result) {
     return layer_arg_error(c, 1, "must be from 0 to 1, found %g", layer_float(c, 1));
   if (!layer_not_negative(c, 2)) return false;
   NnType s = nn_type(t.dtype, 1, &t.dim[axis]);
-  MlirValue gamma = elaborator_param(c->e, c->pos, "weight", s, "ones");
-  MlirValue beta = elaborator_param(c->e, c->pos, "bias", s, "zeros");
+  MlirValue gamma = layer_learnt(c, 4, "weight", s, "ones", 1);
+  MlirValue beta = layer_learnt(c, 5, "bias", s, "zeros", 0);
   MlirValue mean = elaborator_state(c->e, c->pos, "running_mean", s, "zeros");
   MlirValue var = elaborator_state(c->e, c->pos, "running_var", s, "ones");
   if (nn_value_is_null(gamma) || nn_value_is_null(beta) || nn_value_is_null(mean) || nn_value_is_null(var))
@@ -94,28 +94,50 @@ bool layer_batchnorm(LayerCall *c, Value *result) {
   return layer_return(result, layer_add_along(c->b, scaled, shift, axis));
 }
 
+// Several axes are one for the op; the parameters have their shape.
 bool layer_layernorm(LayerCall *c, Value *result) {
-  MlirValue x = layer_float_tensor(c, 0);
+  enum { X, EPS, AXES, WEIGHT, BIAS };
+  MlirValue x = layer_float_tensor(c, X);
   NnType t = nn_value_type(x);
-  if (t.rank < 1) return layer_arg_error(c, 0, "needs at least one axis, found a scalar");
-  if (!layer_not_negative(c, 1)) return false;
-  NnType s = nn_type(t.dtype, 1, &t.dim[t.rank - 1]);
-  MlirValue gamma = elaborator_param(c->e, c->pos, "weight", s, "ones");
-  MlirValue beta = elaborator_param(c->e, c->pos, "bias", s, "zeros");
-  if (nn_value_is_null(gamma) || nn_value_is_null(beta)) return false;
+  int64_t axes[NN_MAX_RANK];
+  if (t.rank < 1) return layer_arg_error(c, X, "needs at least one axis, found a scalar");
+  int n = layer_axes(c, AXES, &t, axes), rows = t.rank - n;
+  if (n < 0 || !layer_not_negative(c, EPS)) return false;
+  if (n == 0 || axes[0] != rows) return layer_arg_error(c, AXES, "must be the last axes of %s", layer_type_text(c, t));
+  NnType s = nn_type(t.dtype, n, t.dim + rows), flat = nn_type(t.dtype, rows + 1, t.dim);
+  flat.dim[rows] = nn_type_elements(&s);
+  MlirValue gamma = layer_learnt(c, WEIGHT, "weight", s, "ones", 1);
+  MlirValue beta = nn_value_is_null(gamma) ? gamma : layer_learnt(c, BIAS, "bias", s, "zeros", 0);
+  if (nn_value_is_null(beta)) return false;
+  if (n > 1) {
+    x = nn_reshape(c->b, x, flat.rank, flat.dim);
+    gamma = nn_reshape(c->b, gamma, 1, &flat.dim[rows]);
+    beta = nn_reshape(c->b, beta, 1, &flat.dim[rows]);
+  }
   MlirOperation op = layer_build(c, NN_OP_layernorm, 3, (MlirValue[]){x, gamma, beta}, 1,
-                                 (NnAttr[]){NN_F64A("eps", layer_float(c, 1))}, NULL);
-  return !mlirOperationIsNull(op) && layer_return(result, mlirOperationGetResult(op, 0));
+                                 (NnAttr[]){NN_F64A("eps", layer_float(c, EPS))}, NULL);
+  if (mlirOperationIsNull(op)) return false;
+  MlirValue y = mlirOperationGetResult(op, 0);
+  return layer_return(result, n > 1 ? nn_reshape(c->b, y, t.rank, t.dim) : y);
 }
 
 bool layer_embedding(LayerCall *c, Value *result) {
-  NnType indices = nn_value_type(layer_tensor(c, 0));
+  enum { INDICES, ROWS, FEATURES, INIT, WEIGHT };
+  NnType indices = nn_value_type(layer_tensor(c, INDICES));
   if (nn_dtype_is_float(indices.dtype))
     return layer_arg_error(c, 0, "indices must be integers, found %s", value_describe(c->e, c->arg[0]));
-  if (!positive(c, 1, layer_int(c, 1)) || !positive(c, 2, layer_int(c, 2))) return false;
-  NnType w = nn_type(elaborator_dtype(c->e), 2, (int64_t[]){layer_int(c, 1), layer_int(c, 2)});
+  bool given = layer_given(c, WEIGHT);
+  NnType w = given ? nn_value_type(layer_tensor(c, WEIGHT)) : nn_type(elaborator_dtype(c->e), 2, (int64_t[]){0, 0});
+  if (w.rank != 2 || !nn_dtype_is_float(w.dtype))
+    return layer_arg_error(c, WEIGHT, "must be a float tensor [rows, features], found %s",
+                           value_describe(c->e, c->arg[WEIGHT]));
+  for (int i = 0; i < 2; i++) {
+    if (!layer_given(c, ROWS + i) && !given) return layer_error(c, "needs '%s', or a weight", i ? "features" : "rows");
+    if (layer_given(c, ROWS + i)) w.dim[i] = layer_int(c, ROWS + i);
+    if (!positive(c, ROWS + i, w.dim[i])) return false;
+  }
   if (!nn_type_is_representable(&w)) return layer_error(c, "the table would have more than 2^40 elements");
-  MlirValue table = elaborator_param(c->e, c->pos, "weight", w, init_or(c, 3, "normal(1)"));
+  MlirValue table = layer_learnt(c, WEIGHT, "weight", w, init_or(c, INIT, "normal(1)"), 0);
   if (nn_value_is_null(table)) return false;
   MlirOperation op = layer_build(c, NN_OP_gather, 2, (MlirValue[]){table, layer_tensor(c, 0)}, 0, NULL, NULL);
   return !mlirOperationIsNull(op) && layer_return(result, mlirOperationGetResult(op, 0));

@@ -10,7 +10,7 @@ bool layer_rmsnorm(LayerCall *c, Value *result) {
   if (t.rank < 1) return layer_arg_error(c, 0, "needs at least one axis, found a scalar");
   if (!layer_not_negative(c, 1)) return false;
   int64_t last = t.rank - 1, dims[NN_MAX_RANK];
-  MlirValue weight = elaborator_param(c->e, c->pos, "weight", nn_type(t.dtype, 1, &t.dim[last]), "ones");
+  MlirValue weight = layer_learnt(c, 2, "weight", nn_type(t.dtype, 1, &t.dim[last]), "ones", 1);
   if (nn_value_is_null(weight)) return false;
   for (int i = 0; i < last; i++) dims[i] = i;
   MlirValue mean = layer_mean_of(c->b, nn_binary(c->b, NN_OP_mul, x, x), 1, &last);
@@ -30,8 +30,8 @@ bool layer_groupnorm(LayerCall *c, Value *result) {
     return layer_arg_error(c, 1, "%lld groups do not divide the %lld channels of %s", (long long)groups,
                            (long long)t.dim[1], value_describe(c->e, c->arg[0]));
   if (!layer_not_negative(c, 2)) return false;
-  MlirValue gamma = elaborator_param(c->e, c->pos, "weight", nn_type(t.dtype, 1, &t.dim[1]), "ones");
-  MlirValue beta = elaborator_param(c->e, c->pos, "bias", nn_type(t.dtype, 1, &t.dim[1]), "zeros");
+  MlirValue gamma = layer_learnt(c, 3, "weight", nn_type(t.dtype, 1, &t.dim[1]), "ones", 1);
+  MlirValue beta = layer_learnt(c, 4, "bias", nn_type(t.dtype, 1, &t.dim[1]), "zeros", 0);
   if (nn_value_is_null(gamma) || nn_value_is_null(beta)) return false;
   NnType grouped = nn_type(t.dtype, 3, (int64_t[]){t.dim[0], groups, nn_type_elements(&t) / t.dim[0] / groups});
   MlirValue g = nn_reshape(c->b, x, 3, grouped.dim);

@@ -10,6 +10,7 @@ typedef struct Step {
   int64_t rows, width;   // of h[rows, width]
   int n_gates;
   bool bias, projected;
+  int weights;   // arguments of weight_ih, weight_hh, bias_ih, bias_hh
   const char *init;
   NnDtype wide;   // what gates are computed in
 } Step;
@@ -19,6 +20,7 @@ static bool read_step(LayerCall *c, int h, int bias, int n_gates, Step *s) {
   NnType tx = nn_value_type(x), th = nn_value_type(hidden);
   *s = (Step){.n_gates = n_gates,
               .bias = layer_bool(c, bias),
+              .weights = bias + 3,
               .projected = layer_bool(c, bias + 1),
               .wide = nn_dtype_wide(th.dtype)};
   if (th.rank != 2) return layer_arg_error(c, h, "needs h[N, H], found %s", value_describe(c->e, c->arg[h]));
@@ -42,17 +44,19 @@ static bool read_step(LayerCall *c, int h, int bias, int n_gates, Step *s) {
 }
 
 // x W^T + b for all gates; null after reporting.
-static MlirValue project(LayerCall *c, const Step *s, MlirValue x, MlirValue weight, const char *bias_name) {
+static MlirValue project(LayerCall *c, const Step *s, MlirValue x, MlirValue weight, int of_h) {
   int64_t n = s->n_gates * s->width;
   MlirValue y = nn_value_is_null(weight) ? nn_null_value() : layer_product(c, x, weight);
   if (nn_value_is_null(y) || !s->bias) return nn_value_is_null(y) ? y : nn_cast(c->b, y, s->wide);
-  MlirValue bias = elaborator_param(c->e, c->pos, bias_name, nn_type(s->wide, 1, &n), s->init);
+  MlirValue bias = layer_learnt(c, s->weights + 2 + of_h, of_h ? "bias_hh" : "bias_ih", nn_type(s->wide, 1, &n),
+                                s->init, 0);
   return nn_value_is_null(bias) ? bias : layer_add_along(c->b, nn_cast(c->b, y, s->wide), bias, 1);
 }
 
-static MlirValue weight_of(LayerCall *c, const Step *s, const char *name, MlirValue x) {
+static MlirValue weight_of(LayerCall *c, const Step *s, int of_h, MlirValue x) {
   NnType t = nn_value_type(x), w = nn_type(t.dtype, 2, (int64_t[]){s->n_gates * s->width, t.dim[1]});
-  if (nn_type_is_representable(&w)) return elaborator_param(c->e, c->pos, name, w, s->init);
+  if (nn_type_is_representable(&w))
+    return layer_learnt(c, s->weights + of_h, of_h ? "weight_hh" : "weight_ih", w, s->init, 0);
   layer_error(c, "the weights would have more than 2^40 elements");
   return nn_null_value();
 }
@@ -60,11 +64,10 @@ static MlirValue weight_of(LayerCall *c, const Step *s, const char *name, MlirVa
 // The gates' sums from x and from h. Parameters are made in PyTorch's order: both weights, then both biases.
 static bool make_sums(LayerCall *c, const Step *s, MlirValue hidden, MlirValue out[2]) {
   MlirValue x = layer_float_tensor(c, 0);
-  MlirValue w_x = s->projected ? nn_null_value() : weight_of(c, s, "weight_ih", x),
-            w_h = weight_of(c, s, "weight_hh", hidden);
+  MlirValue w_x = s->projected ? nn_null_value() : weight_of(c, s, 0, x), w_h = weight_of(c, s, 1, hidden);
   if (nn_value_is_null(w_h)) return false;
-  out[0] = s->projected ? nn_cast(c->b, x, s->wide) : project(c, s, x, w_x, "bias_ih");
-  out[1] = project(c, s, hidden, w_h, "bias_hh");
+  out[0] = s->projected ? nn_cast(c->b, x, s->wide) : project(c, s, x, w_x, 0);
+  out[1] = project(c, s, hidden, w_h, 1);
   return !nn_value_is_null(out[0]) && !nn_value_is_null(out[1]);
 }
 

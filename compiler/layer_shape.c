@@ -148,6 +148,63 @@ bool layer_shape(const LayerCall *c, int i, NnDtype dtype, NnType *out) {
   return nn_type_is_representable(out) || layer_arg_error(c, i, "more than 2^40 elements");
 }
 
+// The sizes of nested lists; false where they differ or are too deep.
+static bool list_shape(const Value *v, int rank, NnType *shape) {
+  if (v->kind != VALUE_LIST) return rank == shape->rank;
+  if (rank == NN_MAX_RANK || v->list.n == 0) return false;
+  if (rank == shape->rank) shape->dim[shape->rank++] = v->list.n;
+  bool ok = shape->dim[rank] == v->list.n;
+  for (int i = 0; ok && i < v->list.n; i++) ok = list_shape(&v->list.items[i], rank + 1, shape);
+  return ok;
+}
+
+static bool list_numbers(const Value *v, double *out, int *n, bool *whole) {
+  if (v->kind != VALUE_LIST) {
+    *whole &= v->kind == VALUE_INT;
+    return v->kind != VALUE_BOOL && value_as_number(v, &out[(*n)++]);
+  }
+  bool ok = true;
+  for (int i = 0; ok && i < v->list.n; i++) ok = list_numbers(&v->list.items[i], out, n, whole);
+  return ok;
+}
+
+// values[i], i from `first` on: constants chosen by halves of the index.
+static MlirValue choose(NnBuilder *b, NnType t, MlirValue index, const double *values, int64_t first, int64_t n) {
+  bool same = true;
+  for (int64_t i = 1; i < n; i++) same &= values[first + i] == values[first];
+  if (same) return nn_constant(b, t, values[first]);
+  int64_t half = n / 2;
+  MlirValue low = nn_compare(b, "lt", index, nn_constant_like(b, index, (double)(first + half)));
+  return nn_select(b, low, choose(b, t, index, values, first, half),
+                   choose(b, t, index, values, first + half, n - half));
+}
+
+bool layer_tensor_(LayerCall *c, Value *result) {
+  enum { MOST = 4096 };
+  NnType t = {.rank = 0}, flat = nn_type(NN_I32, 1, (int64_t[]){0});
+  double values[MOST];
+  bool whole = true;
+  int n = 0;
+  if (!list_shape(&c->arg[0], 0, &t)) return layer_arg_error(c, 0, "must be lists of equal length");
+  int64_t count = flat.dim[0] = nn_type_elements(&t);
+  if (count > MOST) return layer_arg_error(c, 0, "has %lld numbers, at most %d are possible", (long long)count, MOST);
+  if (!list_numbers(&c->arg[0], values, &n, &whole)) return layer_arg_error(c, 0, "must hold nothing but numbers");
+  t.dtype = whole ? NN_I32 : elaborator_dtype(c->e);
+  if (layer_given(c, 1)) {
+    if (!nn_dtype_parse(layer_string(c, 1), &t.dtype) || t.dtype == NN_I1)
+      return layer_arg_error(c, 1, "must be an element type such as \"f32\", found \"%s\"", layer_string(c, 1));
+    t.dtype = elaborator_element_type(c->e, t.dtype);
+  }
+  for (int i = 0; i < n; i++)
+    if (!nn_dtype_is_float(t.dtype) &&
+        (values[i] != (double)(int32_t)values[i] || (t.dtype == NN_U8 && !(values[i] >= 0 && values[i] < 256))))
+      return layer_arg_error(c, 0, "%g does not fit in %s", values[i], nn_dtype_name(t.dtype));
+  NnType made = flat;
+  made.dtype = t.dtype;
+  MlirValue y = choose(c->b, made, nn_iota(c->b, flat, 0), values, 0, count);
+  return layer_return(result, nn_reshape(c->b, y, t.rank, t.dim));
+}
+
 bool layer_full(LayerCall *c, Value *result) {
   NnType t;
   if (!layer_shape(c, 0, elaborator_dtype(c->e), &t)) return false;

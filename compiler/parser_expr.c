@@ -192,6 +192,8 @@ static AstExpr *parse_primary(Parser *p) {
 // slice := expr | [ expr ] ":" [ expr ] [ ":" [ expr ] ]
 static bool parse_slice(Parser *p, AstSlice *slice, int *below) {
   *slice = (AstSlice){.pos = p->token.pos};
+  slice->is_rest = parser_accept(p, TOKEN_ELLIPSIS);
+  if (slice->is_rest) return true;
   if (!parser_at(p, TOKEN_COLON) && !(slice->start = parse_expr(p))) return false;
   slice->is_index = !parser_at(p, TOKEN_COLON);
   AstExpr **part[] = {&slice->stop, &slice->step};

@@ -12,7 +12,8 @@ import os
 import torch
 import torch.nn.functional as F
 
-INTEGERS = {'label': [3, 0, 4, 1], 'ignored': [3, -1, 4, 1], 'node': [2, 0, 2, 1, 0, 2]}
+INTEGERS = {'spelt': [[1, 2, 2, 0], [3, 1, 0, 0], [2, 2, 2, 2]], 'steps': [7, 5, 7], 'letters': [3, 2, 2], 'label': [3, 0, 4, 1], 'ignored': [3, -1, 4, 1], 'node': [2, 0, 2, 1, 0, 2]}
+SPELT, STEPS, LETTERS = (torch.tensor(INTEGERS[n]) for n in ('spelt', 'steps', 'letters'))
 L, I, NODE = (torch.tensor(INTEGERS[n]) for n in ('label', 'ignored', 'node'))
 MARKS = [-3.5, -3, -2, -1, -0.5, -1e-4, 0, 1e-4, 0.3, 0.5, 1, 1.5, 2, 2.5, 3, 4]   # kinks of activations among them
 
@@ -123,6 +124,32 @@ CASES = [
     ('all_any', 'where(all(x > -1, axes=1), 1, 0.0) + where(any(x > 1, axes=1), 2, 0.0) + 0 * sum(x, axes=1)',
      lambda x: (x > -1).all(1).double() + 2 * (x > 1).any(1) + 0 * x.sum(1), X),
     ('argmin', 'cast(argmin(x), "f32") + 0 * sum(x, axes=1)', lambda x: x.argmin(1).double() + 0 * x.sum(1), X),
+    ('rest', 'x[..., 1] * x[0, ..., 2] + x[:, 0:1, ...][..., 0]', lambda x: x[..., 1] * x[0, ..., 2] + x[:, 0:1, ...][..., 0], R),
+    ('einsum_rest', 'einsum("... i, j i -> ... j", x, y)', lambda x, y: torch.einsum('...i,ji->...j', x, y), R, drawn(34, 3, 4)),
+    ('einsum_rests', 'einsum("... i j, ... j -> i ...", x, y)', lambda x, y: torch.einsum('...ij,...j->i...', x, y), R, drawn(35, 4)),
+    ('einsum_diagonal', 'einsum("b i i -> b i", x)', lambda x: torch.einsum('bii->bi', x), M),
+    ('einsum_trace', 'einsum("b i i, b i -> ", x, y)', lambda x, y: torch.einsum('bii,bi->', x, y), M, drawn(36, 3, 4)),
+    ('tensor', 'x * tensor([[0.5, 1, 2, -1, 3]]) + tensor([1, 2, 3, 4, 7])', lambda x: x * torch.tensor([[0.5, 1, 2, -1, 3]]) + torch.tensor([1, 2, 3, 4, 7]), X),
+    ('ctc_loss', 'ctc_loss(log_softmax(x), spelt, steps, letters)', lambda x: F.ctc_loss(x.log_softmax(-1), SPELT, STEPS, LETTERS), drawn(20, 7, 3, 5)),
+    ('ctc_loss_sum', 'ctc_loss(log_softmax(x), spelt, steps, letters, blank=4, reduction="sum")',
+     lambda x: F.ctc_loss(x.log_softmax(-1), SPELT, STEPS, LETTERS, blank=4, reduction='sum'), drawn(21, 7, 3, 5)),
+    ('cross_entropy', 'cross_entropy(x, label, reduction="sum")', lambda x: F.cross_entropy(x, L, reduction='sum'), X),
+    ('cross_entropy_ignored', 'cross_entropy(x, ignored, ignore_index=-1, smoothing=0.1)', lambda x: F.cross_entropy(x, I, ignore_index=-1, label_smoothing=0.1), X),
+    ('cross_entropy_classes', 'cross_entropy(x, ignored, ignore_index=-1, class_weights=stop_gradient(y))',
+     lambda x, y: F.cross_entropy(x, I, weight=y.detach(), ignore_index=-1) + 0 * y.sum(), X, positive(22, 5)),
+    ('layernorm', 'layernorm(x, axes=[1, 2], weight=y, bias=false)', lambda x, y: F.layer_norm(x, [3, 4], y), R, drawn(23, 3, 4)),
+    ('layernorm_plain', 'layernorm(x, 1e-3, weight=false, bias=y)', lambda x, y: F.layer_norm(x, [5], None, y, 1e-3), X, V),
+    ('rmsnorm', 'rmsnorm(x, weight=y)', lambda x, y: F.rms_norm(x, [5], y, 1e-6), X, V),
+    ('groupnorm', 'groupnorm(x, 2, weight=false, bias=y)', lambda x, y: F.group_norm(x, 2, None, y), drawn(24, 2, 4, 3), drawn(25, 4)),
+    ('batchnorm', 'batchnorm(x, weight=y, bias=false)', lambda x, y: F.batch_norm(x, None, None, y, training=True), R, W),
+    ('instance_norm', 'instance_norm(x)', F.instance_norm, R),
+    ('instance_norm_affine', 'instance_norm(x, weight=y, bias=z)', lambda x, y, z: F.instance_norm(x, weight=y, bias=z), R, W, drawn(26, 3)),
+    ('local_response_norm', 'local_response_norm(x, 3, alpha=0.5)', lambda x: F.local_response_norm(x, 3, alpha=0.5), drawn(27, 2, 5, 3)),
+    ('local_response_norm_even', 'local_response_norm(x, 2, k=2)', lambda x: F.local_response_norm(x, 2, k=2), drawn(28, 2, 5, 3)),
+    ('weight_norm', 'weight_norm(x, 1)', lambda x: x / x.norm(dim=(0, 2), keepdim=True), R),
+    ('embedding', 'embedding(label, weight=x)', lambda x: F.embedding(L, x), drawn(29, 5, 3)),
+    ('linear', 'linear(x, 3, weight=y, bias=z)', F.linear, X, drawn(30, 3, 5), W),
+    ('gru_cell', 'gru_cell(x, y, bias=false, weight_ih=z, weight_hh=concat([z, z]))', lambda x, y, z: gru(x, y, z), drawn(31, 2, 3), drawn(32, 2, 6), drawn(33, 18, 3)),
     ('one_hot', 'x * one_hot(label, 5)', lambda x: x * F.one_hot(L, 5), X),
     ('flip', 'flip(x, [0, -1])', lambda x: x.flip([0, -1]), R),
     ('negative_step', 'x[::-1, 2:0:-1, ::2]', lambda x: x.flip([0])[:, [2, 1], ::2], R),
@@ -156,6 +183,11 @@ def focal(x, y, alpha, gamma):
     return (loss * (alpha * y + (1 - alpha) * (1 - y)) if alpha >= 0 else loss).mean()
 
 
+def gru(x, h, w):
+    cell = torch.nn.GRUCell(3, 6, bias=False, dtype=torch.float64)
+    return torch.func.functional_call(cell, {'weight_ih': w, 'weight_hh': torch.cat([w, w], 1)}, (x, h))
+
+
 def clip(x, y, temperature):
     logits = F.normalize(x) @ F.normalize(y).T / temperature
     return (F.cross_entropy(logits, torch.arange(len(x))) + F.cross_entropy(logits.T, torch.arange(len(x)))) / 2
@@ -176,7 +208,7 @@ def evaluate(function, inputs):
 
 def program(golden):
     """All cases: each argument is a parameter, to which the input is added."""
-    signature, body, outputs = [f'{n}: i32[{len(v)}]' for n, v in INTEGERS.items()], [], []
+    signature, body, outputs = [f'{n}: i32{list(torch.tensor(v).shape)}' for n, v in INTEGERS.items()], [], []
     for name, expression, _, *inputs in CASES:
         for letter, x in zip('xyz', inputs):
             signature.append(f'{name}_{letter}: f32{list(x.shape)}')
@@ -193,7 +225,7 @@ def program(golden):
 
 def main():
     cases = {name: evaluate(function, inputs) for name, _, function, *inputs in CASES}
-    golden = {'torch': torch.__version__.split('+')[0], 'integers': INTEGERS, 'program': program(cases), 'cases': cases}
+    golden = {'torch': torch.__version__.split('+')[0], 'integers': {n: [list(torch.tensor(v).shape), torch.tensor(v).flatten().tolist()] for n, v in INTEGERS.items()}, 'program': program(cases), 'cases': cases}
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'test', 'gradients', 'Inputs', 'library.json')
     with open(path, 'w') as f:
         f.write(json.dumps(golden, separators=(',', ':')).replace('},"', '},\n"') + '\n')

@@ -37,7 +37,7 @@ def main():
     with open(source, 'w') as f:
         f.write(golden['program'])
     run(nnc, source, '--dtype=' + dtype, '-o', exe, *options)
-    tensors = {n: ('I32', [len(v)], v) for n, v in golden['integers'].items()}
+    tensors = {n: ('I32', shape, v) for n, (shape, v) in golden['integers'].items()}
     for name, case in golden['cases'].items():
         for letter, shape, values in zip('xyz', case['shapes'], case['inputs']):
             tensors[f'{name}_{letter}'] = (dtype.upper(), shape, values)
