@@ -82,15 +82,19 @@ static int add_groups(Text *t, MlirAttribute list) {
   return n;
 }
 
+// The statements of a function of two numbers, as the frontend wrote them.
+static void add_schedule(Text *t, MlirAttribute schedule) {
+  if (mlirAttributeIsNull(schedule)) return;
+  MlirStringRef body = mlirStringAttrGetValue(schedule);
+  text_add(
+      t, "#include <math.h>\nstatic double schedule(double step, double steps) {\n  (void)step, (void)steps;\n%.*s}\n",
+      (int)body.length, body.data);
+}
+
 static void add_training(Text *t, MlirOperation top, MlirAttribute schedule) {
-  bool has = !mlirAttributeIsNull(schedule);
   text_add(t, "  .optimizer=");
   add_string(t, mlirOperationGetAttributeByName(top, mlirStringRefCreateFromCString(ATTR_optimizer)), "");
-  text_add(t, ",\n  .schedule=");
-  add_string(t, has ? entry(schedule, "kind") : schedule, "constant");
-  text_add(t, ",.schedule_min=%.17g,.schedule_warmup=%lld,.schedule_every=%lld,.schedule_gamma=%.17g,\n",
-           has ? number(entry(schedule, "min"), 0) : 0, has ? (long long)integer(entry(schedule, "warmup"), 0) : 0LL,
-           has ? (long long)integer(entry(schedule, "every"), 0) : 0LL, has ? number(entry(schedule, "gamma"), 1) : 1);
+  text_add(t, ",\n%s", mlirAttributeIsNull(schedule) ? "" : "  .schedule=schedule,\n");
   text_add(t,
            "  "
            ".batch=%lld,.accumulate=%lld,.epochs=%.17g,.steps=%lld,.eval_every=%lld,.seed=%lld,.patience=%lld,."
@@ -107,6 +111,7 @@ void tables_add_program(const CodegenTarget *target, Text *out, MlirModule modul
   MlirAttribute (*get)(MlirOperation, MlirStringRef) = mlirOperationGetAttributeByName;
   int n_data = add_data(out, get(top, mlirStringRefCreateFromCString(ATTR_data)));
   int n_groups = add_groups(out, get(top, mlirStringRefCreateFromCString(ATTR_groups)));
+  add_schedule(out, get(top, mlirStringRefCreateFromCString(ATTR_schedule)));
   target->write_definitions(target, out);
   text_add(out, "const NncProgram nnc_program = {\n  .model=");
   add_string(out, get(top, mlirStringRefCreateFromCString(ATTR_model)), "model");

@@ -215,6 +215,7 @@ typedef enum AstItemKind {
   AST_LET,         // let rate = 0.1: any constant, numbers overridden by -D
   AST_BLOCK,       // block name(…) { … }
   AST_MODEL,       // model name(…) { … }
+  AST_SCHEDULE,    // schedule name(step, …) { … }
   AST_OPTIMIZER,   // optimizer name(parameter, gradient, …) { … }
   AST_TRAIN,       // train { … }
   AST_REQUIRE,     // assert N % 2 == 0, "…": the only statement of body
@@ -232,7 +233,8 @@ typedef struct AstItem {
 } AstItem;
 
 static inline bool ast_has_signature(const AstItem *item) {
-  return item->kind == AST_BLOCK || item->kind == AST_MODEL || item->kind == AST_OPTIMIZER;
+  return item->kind == AST_BLOCK || item->kind == AST_MODEL || item->kind == AST_OPTIMIZER ||
+         item->kind == AST_SCHEDULE;
 }
 
 // One program: the items of the file and, before them, in the place of each import, those of the files it imports (each

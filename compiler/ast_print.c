@@ -406,6 +406,7 @@ void ast_print(FILE *out, const AstFile *file, bool places) {
                                          [AST_BLOCK] = "block",
                                          [AST_MODEL] = "model",
                                          [AST_OPTIMIZER] = "optimizer",
+                                         [AST_SCHEDULE] = "schedule",
                                          [AST_TRAIN] = "train"};
   Printer p = {out, 0, places};
   if (file->precision.text) {

@@ -157,7 +157,9 @@ const AstItem *find_block(const Elaborator *e, const char *name) {
 }
 
 static void check_declaration(Elaborator *e, const AstItem *b) {
-  const AstItem *first = b->kind == AST_OPTIMIZER ? optimizer_find(e, b->name.text) : find_block(e, b->name.text);
+  const AstItem *first = b->kind == AST_OPTIMIZER  ? optimizer_find(e, b->name.text)
+                         : b->kind == AST_SCHEDULE ? schedule_find(e, b->name.text)
+                                                   : find_block(e, b->name.text);
   if (b->kind == AST_OPTIMIZER) optimizer_check_declaration(e, b);
   if (first != b) {
     elaborator_error(e, b->name.pos, "'%s' is declared twice", b->name.text);

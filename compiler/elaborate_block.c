@@ -338,7 +338,8 @@ bool call_block(Elaborator *e, const AstItem *b, AstPos pos, const AstName *labe
   if (!depth_ok(e, pos, b) || !bind_arguments(e, &call, n, args)) return false;
   Path *below = b->kind == AST_BLOCK || label->is_path ? path_of_label(e, label, b->name.text) : NULL;
   if (b->kind == AST_BLOCK) return below && exec_block(e, &call, below, result);
-  if (b->kind == AST_OPTIMIZER) return exec_block(e, &call, e->frame->path, result);   // what it keeps has no prefix
+  // what it keeps has no prefix
+  if (b->kind == AST_OPTIMIZER || b->kind == AST_SCHEDULE) return exec_block(e, &call, e->frame->path, result);
   if (label->is_path && !below) return false;
   const char *path = below ? below->text : label->text ? label->text : e->n_models > 1 ? b->name.text : "";
   const ModelCall *known = find_call(e->function, b, path, n, args);

@@ -361,6 +361,10 @@ bool option_value(Elaborator *e, const char *of, const Option *o, const CallArg 
 bool options_bind(Elaborator *e, AstPos pos, const char *of, int n_args, const CallArg *args, int n,
                   const Option *options, Value *value);
 double option_number(Value v);
+// Those of an optimizer or a schedule: its parameters from `first` on but those that are given by the step; *place: the
+// number of the parameter of each.
+bool options_of(Elaborator *e, const AstItem *item, int first, int n_given, const char *const *given, int *n,
+                Option **options, int **place);
 // An argument whose value is written out; nothing is executed here, not even a sign.
 bool option_literal(Elaborator *e, const AstExpr *x, CallArg *arg);
 // The names of arguments, and the values that are written out; what a name stands for is not known here.
@@ -378,6 +382,12 @@ bool optimizer_build_updates(Elaborator *e);   // of the parameters of the funct
 // The function that updates a parameter; NULL: it is frozen.
 const char *optimizer_update_of(Elaborator *e, const char *path, NnType type);
 bool optimizer_keeps(Elaborator *e, const char *state);   // some update has a state of this name
+
+// elaborate_schedule.c
+const AstItem *schedule_find(const Elaborator *e, const char *name);
+bool settings_schedule(Elaborator *e, const AstStmt *s, double rate);   // s NULL: there is no line; rate: the
+                                                                        // optimizer's
+void schedule_check_line(Elaborator *e, const AstStmt *s, const AstExpr *x);
 
 // elaborate_settings.c
 bool settings_known(Elaborator *e, const AstStmt *s);   // reports an unknown keyword

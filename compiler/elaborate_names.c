@@ -109,6 +109,11 @@ static void check_setting(Elaborator *e, const AstStmt *s) {
               is_setting(s, "loss_scale");
   if (!settings_known(e, s) || is_setting(s, "data") || is_setting(s, "eval")) return;
   settings_check_line(e, s);
+  int outside = e->frame->n;
+  if (is_setting(s, "schedule")) {
+    know(e, &(AstName){.text = "step", .pos = s->pos});
+    know(e, &(AstName){.text = "steps", .pos = s->pos});
+  }
   for (int i = 0; i < s->setting.n_args; i++) {
     const AstExpr *x = s->setting.args[i].value;
     if (call && x->kind == AST_NAME) continue;
@@ -116,6 +121,7 @@ static void check_setting(Elaborator *e, const AstStmt *s) {
     else
       for (int k = 0; k < x->call.n_args; k++) check_expr(e, x->call.args[k].value);
   }
+  e->frame->n = outside;
 }
 
 static void check_statement(Elaborator *e, const AstStmt *s) {

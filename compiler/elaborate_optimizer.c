@@ -16,16 +16,6 @@
 
 enum { FIRST_OPTION = 2 };   // behind the parameter and its gradient
 
-// What arguments of these names may be, whatever the optimizer.
-static const struct {
-  const char *name;
-  double low, high;
-} limits[] = {
-    {"lr", 0, OPTION_BIG},   {"momentum", 0, 1},     {"beta1", 0, 0.9999999},
-    {"beta2", 0, 0.9999999}, {"eps", 0, OPTION_BIG}, {"weight_decay", 0, OPTION_BIG},
-    {"alpha", 0, 0.9999999}, {"rho", 0, 0.9999999},
-};
-
 static const Option frozen_option = {"frozen", OPTION_FLAG, {.kind = VALUE_BOOL}, 0, 1};
 
 const AstItem *optimizer_find(const Elaborator *e, const char *name) {
@@ -42,6 +32,9 @@ static const AstItem *optimizer_at(const Elaborator *e, int i) {
   return method_at(AST_OPTIMIZER, i);
 }
 
+// Parts of others, whose names begin so, are not for programs.
+static bool is_part(const AstItem *o) { return *o->name.text == '_'; }
+
 void optimizer_check_declaration(Elaborator *e, const AstItem *o) {
   bool has_rate = false, tensors = o->n_parameters >= FIRST_OPTION;
   for (int i = 0; i < o->n_parameters; i++) {
@@ -57,11 +50,12 @@ void optimizer_check_declaration(Elaborator *e, const AstItem *o) {
 
 static const AstItem *find_optimizer(Elaborator *e, AstPos pos, const char *name) {
   const AstItem *o = optimizer_find(e, name);
-  if (o) return o;
+  if (o && !is_part(o)) return o;
   NameSearch nearest = name_search(name);
   const char *all = NULL;
   for (int i = 0; optimizer_at(e, i); i++) {
     const char *other = optimizer_at(e, i)->name.text, *joint = optimizer_at(e, i + 1) ? "," : " and";
+    if (is_part(optimizer_at(e, i))) continue;
     name_consider(&nearest, other);
     all = all ? elaborator_format(e, "%s%s %s", all, joint, other) : other;
   }
@@ -74,30 +68,9 @@ static const AstItem *find_optimizer(Elaborator *e, AstPos pos, const char *name
 static bool is_step(const AstParameter *p) { return strcmp(p->name.text, "step") == 0; }
 
 // *place: number of the parameter of each option.
-static bool options_of(Elaborator *e, const AstItem *o, bool is_group, int *n, Option **options, int **place) {
-  bool ok = true;
-  *n = 0;
-  *options = elaborator_alloc(e, sizeof **options * (size_t)(o->n_parameters + 1));
-  *place = elaborator_alloc(e, sizeof **place * (size_t)(o->n_parameters + 1));
-  for (int i = FIRST_OPTION; i < o->n_parameters; i++) {
-    const AstParameter *p = &o->parameters[i];
-    Option option = {.name = p->name.text, .low = -OPTION_BIG, .high = OPTION_BIG};
-    if (is_step(p)) continue;
-    if (p->otherwise && !eval(e, p->otherwise, &option.otherwise)) {
-      ok = false;
-      continue;
-    }
-    ValueKind kind = option.otherwise.kind;
-    option.kind = kind == VALUE_INT                           ? OPTION_COUNT
-                  : kind == VALUE_BOOL                        ? OPTION_FLAG
-                  : kind == VALUE_FLOAT || kind == VALUE_NONE ? OPTION_REAL
-                                                              : OPTION_OTHER;
-    for (size_t k = 0; k < sizeof limits / sizeof *limits; k++)
-      if (strcmp(limits[k].name, option.name) == 0)
-        option.kind = OPTION_REAL, option.low = limits[k].low, option.high = limits[k].high;
-    (*place)[*n] = i;
-    (*options)[(*n)++] = option;
-  }
+static bool optimizer_options(Elaborator *e, const AstItem *o, bool is_group, int *n, Option **options, int **place) {
+  static const char *const given[] = {"step"};
+  bool ok = options_of(e, o, FIRST_OPTION, 1, given, n, options, place);
   if (is_group) (*options)[*n] = frozen_option, (*place)[(*n)++] = 0;   // in the place of the parameter itself
   return ok;
 }
@@ -114,7 +87,7 @@ static bool read_arguments(Elaborator *e, AstPos pos, const char *of, bool is_gr
   const AstItem *o = g->optimizer;
   Option *options;
   int n, *place;
-  if (!options_of(e, o, is_group, &n, &options, &place)) return false;
+  if (!optimizer_options(e, o, is_group, &n, &options, &place)) return false;
   Value *all = elaborator_alloc(e, sizeof *all * (size_t)(o->n_parameters + 1)),
         *value = elaborator_alloc(e, sizeof *value * (size_t)(n + 1));
   for (int i = 0; i < n; i++) value[i] = g->value ? g->value[place[i]] : options[i].otherwise;
@@ -254,7 +227,7 @@ void optimizer_check_line(Elaborator *e, const AstStmt *s, const AstExpr *x) {
   const AstItem *o = find_optimizer(e, x->pos, callee);
   Option *options;
   int n, *place;
-  if (!o || !options_of(e, o, false, &n, &options, &place)) return;
+  if (!o || !optimizer_options(e, o, false, &n, &options, &place)) return;
   options_check(e, s->pos, callee, x->kind == AST_CALL ? x->call.n_args : 0, x->kind == AST_CALL ? x->call.args : NULL,
                 n, options);
 }
@@ -265,7 +238,7 @@ static int all_options(Elaborator *e, Option **options) {
   for (int i = 0; optimizer_at(e, i); i++) {
     Option *some;
     int n_some, *place;
-    if (!options_of(e, optimizer_at(e, i), false, &n_some, &some, &place)) continue;
+    if (!optimizer_options(e, optimizer_at(e, i), false, &n_some, &some, &place)) continue;
     for (int k = 0; k < n_some; k++) {
       int same = 0;
       while (same < n && strcmp((*options)[same].name, some[k].name) != 0) same++;

@@ -82,6 +82,65 @@ double option_number(Value v) {
   return x;
 }
 
+// What arguments of these names may be, whatever they are of.
+static const struct {
+  const char *name;
+  OptionKind kind;
+  double low, high;
+} limits[] = {
+    {"lr", OPTION_REAL, 0, OPTION_BIG},
+    {"momentum", OPTION_REAL, 0, 1},
+    {"beta1", OPTION_REAL, 0, 0.9999999},
+    {"beta2", OPTION_REAL, 0, 0.9999999},
+    {"eps", OPTION_REAL, 0, OPTION_BIG},
+    {"weight_decay", OPTION_REAL, 0, OPTION_BIG},
+    {"alpha", OPTION_REAL, 0, 0.9999999},
+    {"rho", OPTION_REAL, 0, 0.9999999},
+    {"warmup", OPTION_COUNT, 0, OPTION_BIG},
+    {"decay", OPTION_COUNT, 1, OPTION_BIG},
+    {"min", OPTION_REAL, 0, OPTION_BIG},
+    {"every", OPTION_COUNT, 1, OPTION_BIG},
+    {"T_0", OPTION_COUNT, 1, OPTION_BIG},
+    {"T_mult", OPTION_COUNT, 1, OPTION_BIG},
+    {"gamma", OPTION_REAL, 0, 1},
+};
+
+static OptionKind kind_of(Value otherwise) {
+  switch (otherwise.kind) {
+  case VALUE_INT: return OPTION_COUNT;
+  case VALUE_BOOL: return OPTION_FLAG;
+  case VALUE_FLOAT:
+  case VALUE_NONE: return OPTION_REAL;
+  default: return OPTION_OTHER;
+  }
+}
+
+bool options_of(Elaborator *e, const AstItem *item, int first, int n_given, const char *const *given, int *n,
+                Option **options, int **place) {
+  bool ok = true;
+  *n = 0;
+  *options = elaborator_alloc(e, sizeof **options * (size_t)(item->n_parameters + 1));
+  *place = elaborator_alloc(e, sizeof **place * (size_t)(item->n_parameters + 1));
+  for (int i = first; i < item->n_parameters; i++) {
+    const AstParameter *p = &item->parameters[i];
+    Option option = {.name = p->name.text, .low = -OPTION_BIG, .high = OPTION_BIG};
+    bool is_given = false;
+    for (int k = 0; k < n_given; k++) is_given |= strcmp(given[k], p->name.text) == 0;
+    if (is_given) continue;
+    if (p->otherwise && !eval(e, p->otherwise, &option.otherwise)) {
+      ok = false;
+      continue;
+    }
+    option.kind = kind_of(option.otherwise);
+    for (size_t k = 0; k < sizeof limits / sizeof *limits; k++)
+      if (strcmp(limits[k].name, option.name) == 0)
+        option.kind = limits[k].kind, option.low = limits[k].low, option.high = limits[k].high;
+    (*place)[*n] = i;
+    (*options)[(*n)++] = option;
+  }
+  return ok;
+}
+
 // --- Lines in branches that are not taken
 // ------------------------------------------------------------------------------------
 

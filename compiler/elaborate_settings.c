@@ -76,70 +76,6 @@ static bool call_of(Elaborator *e, const AstStmt *s, const char **callee, int *n
 // --- Schedule and the rest
 // ---------------------------------------------------------------------------------------------------
 
-enum { WARMUP, MIN, EVERY, GAMMA, SCHEDULE_OPTIONS };
-static const Option schedule_options[SCHEDULE_OPTIONS] = {
-    [WARMUP] = {"warmup", OPTION_COUNT, OPTION_INT(0), 0, OPTION_BIG},
-    [MIN] = {"min", OPTION_REAL, OPTION_FLOAT(0), 0, OPTION_BIG},
-    [EVERY] = {"every", OPTION_COUNT, {0}, 1, OPTION_BIG},
-    [GAMMA] = {"gamma", OPTION_REAL, OPTION_FLOAT(0.1), 0, 1},
-};
-typedef struct ScheduleInfo {
-  const char *name;
-  int options[SCHEDULE_OPTIONS], n;
-} ScheduleInfo;
-static const ScheduleInfo schedules[] = {
-    {"constant", {WARMUP}, 1},
-    {"cosine", {WARMUP, MIN}, 2},
-    {"linear", {WARMUP, MIN}, 2},
-    {"step", {EVERY, GAMMA, WARMUP, MIN}, 4},
-};
-
-static const ScheduleInfo *find_schedule(Elaborator *e, AstPos pos, const char *name) {
-  NameSearch nearest = name_search(name);
-  for (size_t i = 0; i < sizeof schedules / sizeof *schedules; i++) {
-    if (strcmp(schedules[i].name, name) == 0) return &schedules[i];
-    name_consider(&nearest, schedules[i].name);
-  }
-  elaborator_error(e, pos, "unknown schedule '%s'", name);
-  if (nearest.best) elaborator_hint(e, "did you mean '%s'?", nearest.best);
-  else elaborator_hint(e, "the schedules are constant, cosine, linear and step");
-  return NULL;
-}
-
-static int schedule_options_of(const ScheduleInfo *info, Option *out) {
-  for (int i = 0; i < info->n; i++) out[i] = schedule_options[info->options[i]];
-  return info->n;
-}
-
-static bool read_schedule(Elaborator *e, double rate) {
-  const AstStmt *s = find_setting(e, "schedule");
-  const char *callee = "constant";
-  int n = 0;
-  CallArg *args = NULL;
-  if (s && !call_of(e, s, &callee, &n, &args)) return false;
-  const ScheduleInfo *info = find_schedule(e, s ? s->setting.args[0].value->pos : e->train->pos, callee);
-  if (!info) return false;
-  Option options[SCHEDULE_OPTIONS];
-  Value value[SCHEDULE_OPTIONS];
-  double all[SCHEDULE_OPTIONS] = {[GAMMA] = 0.1};
-  schedule_options_of(info, options);
-  for (int i = 0; i < info->n; i++) value[i] = options[i].otherwise;
-  if (!options_bind(e, s ? s->pos : e->train->pos, callee, n, args, info->n, options, value)) return false;
-  for (int i = 0; i < info->n; i++) all[info->options[i]] = option_number(value[i]);
-  for (int k = 0; k < n && all[MIN] > rate; k++)
-    if (args[k].name && strcmp(args[k].name, "min") == 0)
-      return elaborator_error(e, args[k].pos,
-                              "%s: 'min' = %g is above the optimizer's lr = %g, from which the schedule comes down",
-                              callee, all[MIN], rate);
-  MlirNamedAttribute entries[] = {
-      named_attr(e, "kind", text_attr(e, callee)),       named_attr(e, "warmup", int_attr(e, (int64_t)all[WARMUP])),
-      named_attr(e, "min", float_attr(e, all[MIN])),     named_attr(e, "every", int_attr(e, (int64_t)all[EVERY])),
-      named_attr(e, "gamma", float_attr(e, all[GAMMA])),
-  };
-  set_module_attr(e, ATTR_schedule, mlirDictionaryAttrGet(e->ctx, 5, entries));
-  return true;
-}
-
 // `loss_scale 1024`, `loss_scale dynamic(init=65536, every=2000)`. Without the line it is dynamic where the step
 // computes in f16.
 static bool read_loss_scale(Elaborator *e) {
@@ -262,13 +198,7 @@ void settings_check_line(Elaborator *e, const AstStmt *s) {
   if (strcmp(keyword, "group") == 0) optimizer_check_group(e, s);
   if (!x || (x->kind != AST_NAME && x->kind != AST_CALL)) return;
   if (strcmp(keyword, "optimizer") == 0) optimizer_check_line(e, s, x);
-  if (strcmp(keyword, "schedule") != 0) return;
-  const char *callee = x->kind == AST_NAME ? x->text : x->call.callee;
-  Option options[SCHEDULE_OPTIONS];
-  const ScheduleInfo *info = find_schedule(e, x->pos, callee);
-  if (info)
-    options_check(e, s->pos, callee, x->kind == AST_CALL ? x->call.n_args : 0,
-                  x->kind == AST_CALL ? x->call.args : NULL, schedule_options_of(info, options), options);
+  if (strcmp(keyword, "schedule") == 0) schedule_check_line(e, s, x);
 }
 
 // --- All of the section
@@ -286,7 +216,7 @@ bool settings_read(Elaborator *e) {
   };
   bool ok = settings_optimizer(e, find_setting(e, "optimizer")), found;
   if (ok) optimizer_write_groups(e);
-  ok = read_schedule(e, ok ? e->groups[0].lr : INFINITY) && ok;
+  ok = settings_schedule(e, find_setting(e, "schedule"), ok ? e->groups[0].lr : INFINITY) && ok;
   ok = read_loss_scale(e) && ok;
   ok = read_lengths(e) && ok;
   ok = check_batch(e) && ok;

@@ -23,10 +23,10 @@ static AstFile *parse(const char *name) {
 }
 
 static const AstFile *file_of(AstItemKind kind) {
-  static AstFile *optimizers;
-  (void)kind;
-  if (!optimizers) optimizers = parse("optimizers.nn");
-  return optimizers;
+  static AstFile *optimizers, *schedules;
+  AstFile **file = kind == AST_OPTIMIZER ? &optimizers : &schedules;
+  if (!*file) *file = parse(kind == AST_OPTIMIZER ? "optimizers.nn" : "schedules.nn");
+  return *file;
 }
 
 const AstItem *method_at(AstItemKind kind, int i) {

@@ -5,7 +5,7 @@
 
 #include "compiler/ast.h"
 
-const AstItem *method_find(AstItemKind kind, const char *name);   // AST_OPTIMIZER; NULL: there is none
+const AstItem *method_find(AstItemKind kind, const char *name);   // NULL: there is none
 const AstItem *method_at(AstItemKind kind, int i);                // in the order of the text; NULL behind the last
 
 #endif

@@ -203,7 +203,8 @@ static bool parse_file_precision(Parser *p, int import_depth) {
 static bool parse_head(Parser *p, AstItem *item) {
   static const char *const names[] = {[AST_BLOCK] = "the name of the block",
                                       [AST_MODEL] = "the name of the model",
-                                      [AST_OPTIMIZER] = "the name of the optimizer"};
+                                      [AST_OPTIMIZER] = "the name of the optimizer",
+                                      [AST_SCHEDULE] = "the name of the schedule"};
   if (!parser_name(p, &item->name, names[item->kind]) || !parse_signature(p, item)) return false;
   return !at_precision(p) || parse_precision(p, &item->precision);
 }
@@ -218,7 +219,7 @@ static bool parse_requirement(Parser *p, AstItem *item) {
 }
 
 // block := "block" head body     model := "model" head body     optimizer := "optimizer" head body
-// train := "train" body
+// schedule := "schedule" head body     train := "train" body
 static bool parse_definition(Parser *p, AstItem *item) {
   bool ok = item->kind == AST_TRAIN || parse_head(p, item);
   // The body of a broken head is still read for its own mistakes.
@@ -264,9 +265,9 @@ static bool parse_import(Parser *p, AstPos keyword, int import_depth) {
   return true;
 }
 
-static AstItemKind item_kind(TokenKind keyword) {
+static AstItemKind item_kind(TokenKind keyword, const char *text) {
   switch (keyword) {
-  case TOKEN_NAME: return AST_OPTIMIZER;
+  case TOKEN_NAME: return strcmp(text, "schedule") == 0 ? AST_SCHEDULE : AST_OPTIMIZER;
   case TOKEN_DIM: return AST_DIM;
   case TOKEN_LET: return AST_LET;
   case TOKEN_BLOCK: return AST_BLOCK;
@@ -278,16 +279,16 @@ static AstItemKind item_kind(TokenKind keyword) {
 
 static bool parse_item(Parser *p, int import_depth) {
   if (at_precision(p) && !p->panic) return parse_file_precision(p, import_depth);
-  if (!starts_item(p) && !at_word(p, "optimizer")) {
+  if (!starts_item(p) && !at_word(p, "optimizer") && !at_word(p, "schedule")) {
     AstPos pos = p->token.pos;
     bool word = parser_at(p, TOKEN_NAME) && !p->panic;
     const char *text = p->token.text;
     p->previous = (AstPos){0};
-    parser_expected(p, "dim, let, assert, block, model, optimizer, train, import or precision");
+    parser_expected(p, "dim, let, assert, block, model, optimizer, schedule, train, import or precision");
     if (!word) return false;
     NameSearch search = name_search(text);
     static const char *const words[] = {"dim",   "let",    "assert",    "block",    "model",
-                                        "train", "import", "optimizer", "precision"};
+                                        "train", "import", "optimizer", "schedule", "precision"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) name_consider(&search, words[i]);
     parser_advance(p);
     if (elsewhere_word(text)) diag_hint(p->diagnostics, "%s", elsewhere_word(text));
@@ -300,7 +301,7 @@ static bool parse_item(Parser *p, int import_depth) {
   if (keyword.kind != TOKEN_ASSERT) parser_advance(p);
   if (keyword.kind == TOKEN_IMPORT) return parse_import(p, keyword.pos, import_depth);
   AstItem *item = pool_alloc(p->pool, sizeof *item);
-  item->kind = item_kind(keyword.kind);
+  item->kind = item_kind(keyword.kind, keyword.text);
   item->pos = keyword.pos;
   bool constant = item->kind == AST_DIM || item->kind == AST_LET;
   if (!(constant                    ? parse_constant(p, item)

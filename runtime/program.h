@@ -330,10 +330,8 @@ typedef struct NncProgram {
   int n_groups;
   const NncGroup *groups;
   const char *optimizer;   // its name
-  const char *schedule;    // "constant", "cosine", "linear", "step"
-  double schedule_min;
-  int64_t schedule_warmup, schedule_every;
-  double schedule_gamma;
+  // the factor of all learning rates in a step, counted from 1, of so many; NULL: 1
+  double (*schedule)(double step, double steps);
   int64_t batch;        // records per micro-batch
   int64_t accumulate;   // micro-batches per step, >= 1
   double epochs;

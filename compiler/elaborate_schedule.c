@@ -1,0 +1,225 @@
+// Schedules of the learning rate: which one and its arguments. A schedule is written in the language
+// (compiler/library/schedules.nn, or the program's own): of the number of the step, from 1, of the steps in all and of
+// the optimizer's rate it computes the factor that the rates of all groups are multiplied by. A `schedule` line may
+// also be the rate itself, an expression of `step` and `steps`. The numbers are computed by the program before each
+// step: what is elaborated here, scalars of f64, becomes C.
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compiler/elaborate_internal.h"
+#include "compiler/methods.h"
+
+static const char *const given[] = {"step", "steps", "lr"};
+enum { N_GIVEN = 3 };
+
+static const AstItem *schedule_at(const Elaborator *e, int i) {
+  for (int k = 0; k < e->file->n_items; k++)
+    if (e->file->items[k]->kind == AST_SCHEDULE && i-- == 0) return e->file->items[k];
+  return method_at(AST_SCHEDULE, i);
+}
+
+const AstItem *schedule_find(const Elaborator *e, const char *name) {
+  for (int i = 0; schedule_at(e, i); i++)
+    if (strcmp(schedule_at(e, i)->name.text, name) == 0) return schedule_at(e, i);
+  return NULL;
+}
+
+static const AstItem *find_schedule(Elaborator *e, AstPos pos, const char *name) {
+  const AstItem *found = schedule_find(e, name);
+  NameSearch nearest = name_search(name);
+  const char *all = NULL;
+  if (found) return found;
+  for (int i = 0; schedule_at(e, i); i++) {
+    const char *other = schedule_at(e, i)->name.text, *joint = schedule_at(e, i + 1) ? "," : " and";
+    name_consider(&nearest, other);
+    all = all ? elaborator_format(e, "%s%s %s", all, joint, other) : other;
+  }
+  elaborator_error(e, pos, "unknown schedule '%s'", name);
+  if (nearest.best) elaborator_hint(e, "did you mean '%s'?", nearest.best);
+  else elaborator_hint(e, "the schedules are %s", all);
+  return NULL;
+}
+
+// --- Scalars as C
+// ------------------------------------------------------------------------------------------------------------
+
+// The pattern of an op's value; $0, $1, $2 are its operands. NULL: it has none.
+static const char *pattern_of(MlirOperation op, char *text, size_t size) {
+  char predicate[8];
+  static const char *const compared[][2] = {{"eq", "$0 == $1"}, {"ne", "$0 != $1"}, {"lt", "$0 < $1"},
+                                            {"le", "$0 <= $1"}, {"gt", "$0 > $1"},  {"ge", "$0 >= $1"}};
+  switch (nn_op_of(op)) {
+  case NN_OP_constant: snprintf(text, size, "%.17g", nn_attr_f64(op, "value", 0)); return text;
+  case NN_OP_neg: return "-$0";
+  case NN_OP_abs: return "fabs($0)";
+  case NN_OP_exp: return "exp($0)";
+  case NN_OP_log: return "log($0)";
+  case NN_OP_sqrt: return "sqrt($0)";
+  case NN_OP_rsqrt: return "1 / sqrt($0)";
+  case NN_OP_recip: return "1 / $0";
+  case NN_OP_sin: return "sin($0)";
+  case NN_OP_cos: return "cos($0)";
+  case NN_OP_tanh: return "tanh($0)";
+  case NN_OP_floor: return "floor($0)";
+  case NN_OP_not: return "!$0";
+  case NN_OP_add: return "$0 + $1";
+  case NN_OP_sub: return "$0 - $1";
+  case NN_OP_mul: return "$0 * $1";
+  case NN_OP_div: return "$0 / $1";
+  case NN_OP_pow: return "pow($0, $1)";
+  case NN_OP_max: return "fmax($0, $1)";
+  case NN_OP_min: return "fmin($0, $1)";
+  case NN_OP_and: return "$0 && $1";
+  case NN_OP_or: return "$0 || $1";
+  case NN_OP_select: return "$0 ? $1 : $2";
+  case NN_OP_cast:
+  case NN_OP_reshape:
+  case NN_OP_broadcast: return "$0";
+  case NN_OP_compare:
+    nn_attr_str(op, "predicate", predicate, sizeof predicate, "");
+    for (size_t i = 0; i < sizeof compared / sizeof *compared; i++)
+      if (strcmp(compared[i][0], predicate) == 0) return compared[i][1];
+    return NULL;
+  default: return NULL;
+  }
+}
+
+// v is one of the values that have a name: "v3", of an argument "step" or "steps".
+static const char *name_of(Elaborator *e, const Function *f, MlirValue v) {
+  for (int i = 0; i < f->n_inputs; i++)
+    if (mlirValueEqual(f->inputs[i].value, v)) return f->inputs[i].name;
+  int n = 0;
+  NN_FOREACH_OP (op, f->block) {
+    if (mlirOperationEqual(op, nn_value_def(v))) return elaborator_format(e, "v%d", n);
+    n++;
+  }
+  return NULL;   // made elsewhere
+}
+
+static const char *text_of(Elaborator *e, const Function *f, const char *pattern, MlirOperation op) {
+  const char *text = "";
+  for (const char *at = pattern; *at; at++) {
+    if (*at != '$') {
+      text = elaborator_format(e, "%s%c", text, *at);
+      continue;
+    }
+    const char *operand = name_of(e, f, nn_operand(op, *++at - '0'));
+    if (!operand) return NULL;
+    text = elaborator_format(e, "%s%s", text, operand);
+  }
+  return text;
+}
+
+static bool write_function(Elaborator *e, const Function *f, AstPos pos, MlirValue result, const char **out) {
+  const char *text = "";
+  int n = 0;
+  NN_FOREACH_OP (op, f->block) {
+    char number[64];
+    const char *pattern = pattern_of(op, number, sizeof number), *value = pattern ? text_of(e, f, pattern, op) : NULL;
+    if (!value || nn_value_type(mlirOperationGetResult(op, 0)).rank > 0) {
+      elaborator_error(e, pos, "a schedule is a number that follows from step and steps");
+      elaborator_hint(e, "operators, where, minimum, maximum, exp, log, sqrt, sin, cos, tanh, abs and floor");
+      return false;
+    }
+    text = elaborator_format(e, "%s  double v%d = %s;\n", text, n++, value);
+  }
+  const char *value = name_of(e, f, result);
+  *out = elaborator_format(e, "%s  return %s;\n", text, value ? value : "1");
+  return true;
+}
+
+// --- The line
+// ----------------------------------------------------------------------------------------------------------------
+
+static bool call_schedule(Elaborator *e, const AstExpr *x, const AstItem *item, AstPos pos, double rate,
+                          Value *result) {
+  int n_args = x && x->kind == AST_CALL ? x->call.n_args : 0, n, *place;
+  Option *options;
+  CallArg *args = elaborator_alloc(e, sizeof *args * (size_t)(n_args + 1)),
+          *all = elaborator_alloc(e, sizeof *all * (size_t)(item->n_parameters + 1));
+  if (n_args && !eval_args(e, n_args, x->call.args, args)) return false;
+  if (!options_of(e, item, 0, N_GIVEN, given, &n, &options, &place)) return false;
+  Value *value = elaborator_alloc(e, sizeof *value * (size_t)(n + 1));
+  for (int i = 0; i < n; i++) value[i] = options[i].otherwise;
+  if (!options_bind(e, pos, item->name.text, n_args, args, n, options, value)) return false;
+  for (int i = 0; i < item->n_parameters; i++) {
+    const char *name = item->parameters[i].name.text;
+    all[i] = (CallArg){.name = name, .pos = pos};
+    Variable *v = find_variable(e->frame, name);
+    for (int k = 0; k < N_GIVEN; k++)
+      if (strcmp(name, given[k]) == 0) all[i].value = k == 2 ? value_float(rate) : v->value;
+  }
+  for (int i = 0; i < n; i++) all[place[i]].value = value[i];
+  for (int i = 0; i < n; i++)
+    for (int k = 0; k < n_args && strcmp(options[i].name, "min") == 0 && option_number(value[i]) > rate; k++)
+      if (args[k].name && strcmp(args[k].name, "min") == 0)
+        return elaborator_error(e, args[k].pos,
+                                "%s: 'min' = %g is above the optimizer's lr = %g, from which the schedule comes down",
+                                item->name.text, option_number(value[i]), rate);
+  return call_block(e, item, pos, &(AstName){0}, item->n_parameters, all, result);
+}
+
+// An expression of the step, where the line does not name a schedule.
+static bool is_expression(const Elaborator *e, const AstExpr *x) {
+  if (x->kind == AST_NAME)
+    return strcmp(x->text, "step") == 0 || strcmp(x->text, "steps") == 0 || find_variable(e->globals, x->text);
+  if (x->kind == AST_CALL)
+    return !schedule_find(e, x->call.callee) && (find_block(e, x->call.callee) || layer_find(x->call.callee));
+  return true;
+}
+
+static bool evaluate(Elaborator *e, const AstExpr *x, AstPos pos, double rate, Value *factor) {
+  if (!x || !is_expression(e, x)) {
+    const char *name = !x ? "constant" : x->kind == AST_NAME ? x->text : x->call.callee;
+    const AstItem *item = find_schedule(e, x ? x->pos : pos, name);
+    return item && call_schedule(e, x, item, pos, rate, factor);
+  }
+  if (!eval(e, x, factor)) return false;
+  return value_binary(e, x->pos, "/", *factor, value_float(rate > 0 ? rate : 1), factor);
+}
+
+static bool is_number(Elaborator *e, AstPos pos, Value v) {
+  bool scalar = v.kind == VALUE_TENSOR && nn_value_type(v.tensor).rank == 0 && nn_value_type(v.tensor).dtype == NN_F64;
+  return scalar || v.kind == VALUE_INT || v.kind == VALUE_FLOAT ||
+         elaborator_error(e, pos, "a schedule must be a number, found %s", value_describe(e, v));
+}
+
+bool settings_schedule(Elaborator *e, const AstStmt *s, double rate) {
+  AstPos pos = s ? s->pos : e->train->pos;
+  const AstExpr *x = s && s->setting.n_args == 1 && !s->setting.args[0].name.text ? s->setting.args[0].value : NULL;
+  if (s && !x) return elaborator_error(e, s->pos, "'schedule' needs a name and its arguments, or a rate");
+  Function *outer = e->function, *f = function_begin(e, "schedule", MODE_PREDICT);
+  Frame frame, *train = e->frame;
+  NnDtype dtype = e->dtype;
+  Value factor;
+  MlirValue value;
+  const char *text;
+  frame_push(e, &frame, NULL, pos, path_create(e, ""));
+  e->dtype = frame.precision = NN_F64;
+  for (int i = 0; i < train->n; i++)
+    set_variable(e, train->variables[i].name, train->variables[i].pos, train->variables[i].value)->broken =
+        train->variables[i].broken;
+  for (int i = 0; i < 2; i++)
+    set_variable(e, given[i], pos, value_tensor(function_add_input(e, given[i], nn_scalar(NN_F64), false, NULL)));
+  bool ok = evaluate(e, x, pos, rate, &factor) && is_number(e, pos, factor) &&
+            value_to_tensor(e, pos, factor, NN_F64, &value) && write_function(e, f, pos, value, &text);
+  if (ok) set_module_attr(e, ATTR_schedule, text_attr(e, text));
+  frame_pop(e);
+  e->dtype = dtype;
+  function_discard(f);
+  e->function = outer;
+  return ok;
+}
+
+void schedule_check_line(Elaborator *e, const AstStmt *s, const AstExpr *x) {
+  Option *options;
+  int n, *place;
+  if (is_expression(e, x) || (x->kind != AST_NAME && x->kind != AST_CALL)) return;
+  const char *callee = x->kind == AST_NAME ? x->text : x->call.callee;
+  const AstItem *item = find_schedule(e, x->pos, callee);
+  if (!item || !options_of(e, item, 0, N_GIVEN, given, &n, &options, &place)) return;
+  options_check(e, s->pos, callee, x->kind == AST_CALL ? x->call.n_args : 0, x->kind == AST_CALL ? x->call.args : NULL,
+                n, options);
+}
