@@ -396,6 +396,37 @@ class DiffusionUnet(nn.Module):
         return self.out(F.silu(self.norm(x)))
 
 
+class ChannelNorm(nn.LayerNorm):
+    def forward(self, x):
+        return super().forward(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
+
+
+class ConvNextBlock(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.conv, self.norm = nn.Conv2d(width, width, 7, padding=3, groups=width), nn.LayerNorm(width, eps=1e-6)
+        self.up, self.down, self.layer_scale = nn.Linear(width, 4 * width), nn.Linear(4 * width, width), nn.ParameterList([torch.zeros(width)])
+
+    def forward(self, x):
+        y = self.down(F.gelu(self.up(self.norm(self.conv(x).permute(0, 2, 3, 1)))))
+        return x + (self.layer_scale[0] * y).permute(0, 3, 1, 2)
+
+
+class ConvNext(nn.Module):
+    def __init__(self, width, depths, classes):
+        super().__init__()
+        layers = [nn.Conv2d(3, width, 4, 4), ChannelNorm(width, eps=1e-6)]
+        for stage, depth in enumerate(depths):
+            if stage > 0:
+                layers += [ChannelNorm(width, eps=1e-6), nn.Conv2d(width, 2 * width, 2, 2)]
+                width *= 2
+            layers += [ConvNextBlock(width) for _ in range(depth)]
+        self.layers, self.norm, self.head = nn.Sequential(*layers), nn.LayerNorm(width, eps=1e-6), nn.Linear(width, classes)
+
+    def forward(self, image):
+        return self.head(self.norm(self.layers(image / 255).mean([2, 3])))
+
+
 class OdeField(nn.Module):
     def __init__(self, width, groups):
         super().__init__()

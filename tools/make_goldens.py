@@ -257,6 +257,8 @@ def main():
     zoo('two_inputs', dict(N=4), models.TwoInputs(5),
         {'image': ('f', (4, 1, 16, 16), 0), 'text': ('I32', (4, 12), 128), 'label': ('I32', (4,), 5), 'rating': ('f', (4, 1), 0)}, all_of(adam, lr=1e-3),
         loss_of=lambda y, data: {'class': F.cross_entropy(y[0], data['label']), 'rating': 0.5 * F.mse_loss(y[1], data['rating'])})
+    zoo('convnext', dict(N=3, size=32, classes=10, width=4, d1=1, d2=2, d3=2, d4=1, p=0), models.ConvNext(4, (1, 2, 2, 1), 10), images(3, 32, 10),
+        no_decay(vectors, adamw, 0.05, lr=1e-3), ema=0.9999, schedule=warmup(1000), loss_of=lambda y, data: {'loss': F.cross_entropy(y[0], data['label'], label_smoothing=0.1)})
     zoo('neural_ode', dict(N=4, width=4, groups=2, steps=3), models.NeuralOde(4, 2, 3), {'image': ('U8', (4, 1, 28, 28), 256), 'label': ('U8', (4,), 10)},
         all_of(sgd, lr=0.1, momentum=0.9), schedule=warmup(100))
     carried = lambda y, data: y[0].losses
