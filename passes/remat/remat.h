@@ -88,6 +88,8 @@ typedef struct StepProblem {
   int n_homes;        // the first nodes are arguments that may be at home far away
   int *node_value;    // Owned, per node: the one value that it is, a home's argument; -1: it is not moved
   int *home_result;   // Owned, per node: of a home: the result that updates it, -1: none
+  // Owned; the same without memory far away: the same nodes but for homes, in the same order; NULL: this one is
+  struct StepProblem *alone;
 } StepProblem;
 
 // far: NULL: there is no such memory.

@@ -74,7 +74,7 @@ void remat_find_again(PlanProgram *p, int64_t small_bytes) {
     PlanStep *s = &p->steps[i];
     int n_tied = 0, n_kept = 0;
     for (int r = 0; r < s->n_results; r++) n_tied += is_tied[s->first_result + r];
-    if (s->kernel < 0 || n_tied == 0 || step_role(s->op) == REMAT_UPDATE) continue;
+    if (s->again || s->kernel < 0 || n_tied == 0 || step_role(s->op) == REMAT_UPDATE) continue;
     bool *keep = allocate_array((size_t)s->n_results, sizeof *keep),
          *needed = allocate_array((size_t)s->n_inputs, sizeof *needed), reads_updated = false;
     for (int r = 0; r < s->n_results; r++)

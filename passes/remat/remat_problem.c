@@ -521,6 +521,10 @@ void step_problem_build(StepProblem *q, PlanProgram *p, int64_t persistent_bytes
   q->arena_none = persistent_bytes + l.arena;
   q->activations_none = plan_layout_activations(p, &l);
   plan_layout_free(&l);
+  if (far) {
+    q->alone = allocate_array(1, sizeof *q->alone);
+    step_problem_build(q->alone, p, persistent_bytes, target, NULL);
+  }
   InputError error;
   if (remat_problem_check(&q->problem, &error)) return;
   fprintf(stderr, "internal error: remat: %s\n", error.message);
@@ -528,6 +532,8 @@ void step_problem_build(StepProblem *q, PlanProgram *p, int64_t persistent_bytes
 }
 
 void step_problem_free(StepProblem *q) {
+  if (q->alone) step_problem_free(q->alone);
+  free(q->alone);
   free(q->nodes);
   free(q->arg_node);
   free(q->value_node);

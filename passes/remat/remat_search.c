@@ -300,19 +300,23 @@ static Search begin(const StepProblem *q, const RematGoal *goal, int64_t persist
   return search;
 }
 
+static void measure_schedule(const RematProblem *problem, RematSchedule *s) {
+  RematSimulation simulation;
+  InputError error;
+  if (!remat_simulate(problem, s->exec, s->n, &simulation, &error)) return;
+  s->peak = simulation.peak;
+  s->cost = simulation.cost;
+  s->makespan = simulation.makespan;
+  remat_simulation_free(&simulation);
+}
+
 // Hands the best over and frees the rest.
 static RematPlan end(Search *search) {
   free(search->nodes);
   free(search->distrusted);
   free(search->last);
-  RematSchedule *s = &search->best.schedule;   // measured again, in the terms of the problem as it was given
-  RematSimulation simulation;
-  InputError error;
-  if (search->best.exec && remat_simulate(&search->q->problem, s->exec, s->n, &simulation, &error)) {
-    s->peak = simulation.peak;
-    s->cost = simulation.cost;
-    remat_simulation_free(&simulation);
-  }
+  // in the terms of the problem as it was given
+  if (search->best.exec) measure_schedule(&search->q->problem, &search->best.schedule);
   return search->best;
 }
 
@@ -376,6 +380,36 @@ static void find_smallest(Search *search) {
   search->best = best;
 }
 
+// The plan without memory far away, where there is one within the budget: what is found with it is never slower.
+static void take_plan_alone(Search *search) {
+  const StepProblem *alone = search->q->alone;
+  RematGoal goal = *search->goal;
+  goal.far_budget = 0;
+  goal.seconds /= 3;
+  Search one = begin(alone, &goal, search->persistent, search->budget);
+  consider_policies(&one);
+  if (may_fit(&one, search->budget)) solve_under_budget(&one, NULL, 1);
+  bool within = one.best.exec && fits(&one, &one.best);
+  RematPlan plan = end(&one);
+  if (!within) {
+    remat_plan_free(&plan);
+    return;
+  }
+  for (int i = 0; i < plan.schedule.n; i++) plan.schedule.exec[i] += search->q->n_homes;
+  measure_schedule(&search->problem, &plan.schedule);
+  remat_plan_free(&search->best);
+  search->best = plan;
+}
+
+// From the best, which does not move anything yet.
+static void add_moves(Search *search) {
+  if (!search->best.exec || search->best.moves || !fits(search, &search->best)) return;
+  RematSchedule start = copy_schedule(&search->best.schedule), next;
+  solve(search, search->budget + search->q->slack, &start, 0.5, &next);
+  remat_schedule_free(&start);
+  remat_schedule_free(&next);
+}
+
 void remat_find(const StepProblem *q, const RematGoal *goal, int64_t persistent_bytes, RematPlan *plan) {
   *plan = (RematPlan){.arena = q->arena_none, .seconds = q->seconds_none};
   if (goal->policy == REMAT_POLICY_NONE) return;
@@ -389,7 +423,9 @@ void remat_find(const StepProblem *q, const RematGoal *goal, int64_t persistent_
     shrink(&search);
   } else if (solved) {
     consider_policies(&search);
+    if (q->alone) take_plan_alone(&search);
     if (may_fit(&search, goal->budget)) solve_under_budget(&search, NULL, 1);
+    if (q->alone) add_moves(&search);
     if (!fits(&search, &search.best)) {
       find_smallest(&search);
       use_what_is_left(&search);

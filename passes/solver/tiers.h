@@ -63,6 +63,7 @@ typedef struct TierSearch {
   double time_limit;
   double clock_work;   // when to look at the clock again
   bool stopped;        // out of time
+  bool is_quick;       // too little work, or too far to go, for looking at the lanes before each choice
   bool has_best;
   TierPlan best;   // Owned
   double base_cost, best_makespan, good_makespan;

@@ -16,7 +16,6 @@ typedef struct Absence {
   int previous, next;   // touches around the peak; NONE: there is none; NOT_ABSENT: it is touched at the peak
   int first, last;
   int stored, updated;   // positions, NONE
-  double score;
 } Absence;
 
 typedef struct Insertion {
@@ -30,6 +29,10 @@ typedef struct Descent {
   Absence *values;         // Owned; per node
   int *over;               // Owned; number of positions before this one that exceed the budget
   int64_t *far;            // Owned; far bytes by position
+  double *time;            // Owned; when the lane that computes is at the position
+  double *idle[2];         // Owned; for how long the lanes out and in have been idle until then
+  double taken[2];         // of that, by what this round makes absent
+  bool in_time;            // the lanes can carry about what is too much at the peak: chosen by what is waited for
   Insertion *insertions;   // Owned
   int n_insertions, capacity;
   double noise;
@@ -52,8 +55,7 @@ static void touch(Descent *descent, int v, int p, bool is_making) {
 static void list_touches(Descent *descent) {
   const RematProblem *problem = descent->search->problem;
   const TierPlan *plan = descent->plan;
-  for (int v = 0; v < problem->n_nodes; v++)
-    descent->values[v] = (Absence){NONE, NONE, NONE, NONE, NONE, NONE, NONE, 0};
+  for (int v = 0; v < problem->n_nodes; v++) descent->values[v] = (Absence){NONE, NONE, NONE, NONE, NONE, NONE, NONE};
   for (int p = 0; p < plan->n; p++) {
     int v = remat_item_node(problem, plan->items[p]);
     RematItemKind kind = remat_item_kind(problem, plan->items[p]);
@@ -77,34 +79,63 @@ static int count_over(const Descent *descent, int from, int to) {
   return from < to ? descent->over[to] - descent->over[from] : 0;
 }
 
-// Bytes over the budget that the absence saves, over all positions, per time that it copies; 0 when it cannot be.
-static double score_absence(const Descent *descent, int v, int64_t excess) {
+enum { OUT, IN };
+
+// What a copy of a lane adds to the makespan when it has to be made between two positions.
+static double exposed_time(const Descent *descent, int lane, int from, int to, double length) {
+  double idle = descent->idle[lane][to] - descent->idle[lane][from] - descent->taken[lane];
+  return fmax(0, length - fmax(0, idle));
+}
+
+// Time that the absence takes: mostly what it adds to the makespan, as the lanes are now, a little for each copy.
+static double absence_time(const Descent *descent, int v) {
+  static const double UNSEEN = 0.02;   // a copy that nobody waits for is in the way of others
   const RematNode *node = &descent->search->problem->nodes[v];
   const RematTier *far = descent->search->problem->far;
   const Absence *value = &descent->values[v];
   bool is_near_home = node->home && !descent->plan->far_home[v];
+  double out = copy_time(far, far->out_rate, node->bytes), in = copy_time(far, far->in_rate, node->bytes);
+  double exposed = 0, copied = 0;
+  int n = descent->plan->n, peak = descent->peak;
+  if (is_near_home) {
+    bool is_between = value->previous != NONE && value->next != NONE;
+    if (value->first == NONE) return UNSEEN * in;
+    exposed += exposed_time(descent, IN, is_between || value->first < peak ? 0 : peak, value->first, in);
+    if (is_between) exposed += exposed_time(descent, IN, peak, value->next, in);
+    if (value->updated != NONE) exposed += exposed_time(descent, OUT, value->updated, n, out);
+    copied = (1 + is_between) * in + (value->updated != NONE) * out;
+  } else {
+    exposed += exposed_time(descent, IN, peak, value->next, in);
+    copied = in;
+    if (!node->home && value->stored == NONE) {
+      exposed += exposed_time(descent, OUT, value->made, peak, out);
+      copied += out;
+    }
+  }
+  return (descent->in_time ? exposed : 0) + UNSEEN * copied;
+}
+
+// Bytes over the budget that the absence saves, over all positions, per time that it takes; 0 when it cannot be.
+static double score_absence(const Descent *descent, int v, int64_t excess) {
+  const RematNode *node = &descent->search->problem->nodes[v];
+  const Absence *value = &descent->values[v];
+  bool is_near_home = node->home && !descent->plan->far_home[v];
   int n = descent->plan->n, saved = 0;
-  double time = 0;
   if (node->bytes == 0 || value->next == NOT_ABSENT) return 0;
   if (is_near_home) {
     if (value->first == NONE) saved = descent->over[n];   // nobody reads it
     else saved = count_over(descent, 0, value->first) + count_over(descent, value->last + 1, n);
-    bool is_between = value->previous != NONE && value->next != NONE;
-    if (is_between) saved += count_over(descent, value->previous + 1, value->next);
-    if (value->first != NONE) time = (1 + is_between) * copy_time(far, far->in_rate, node->bytes);
-    if (value->updated != NONE) time += copy_time(far, far->out_rate, node->bytes);
+    if (value->previous != NONE && value->next != NONE) saved += count_over(descent, value->previous + 1, value->next);
   } else {
     if ((!node->home && !node->movable) || value->made == NONE || value->next < 0) return 0;
     if (remat_item_kind(descent->search->problem, descent->plan->items[value->next]) != REMAT_EXECUTE) return 0;
     if (value->stored > descent->peak) return 0;
     if (node->home && value->updated > descent->peak && value->updated < value->next) return 0;
     saved = count_over(descent, value->previous + 1, value->next);
-    time = copy_time(far, far->in_rate, node->bytes);
-    if (!node->home && value->stored == NONE) time += copy_time(far, far->out_rate, node->bytes);
   }
   double bytes = (double)(node->bytes < excess ? node->bytes : excess);
   double random = descent->noise > 0 ? exp(descent->noise * (2 * remat_random_unit(&descent->search->random) - 1)) : 1;
-  return bytes * saved * random / (time + 1e-30);
+  return bytes * saved * random / (absence_time(descent, v) + 1e-30);
 }
 
 static void insert(Descent *descent, int position, RematItemKind kind, int v) {
@@ -164,6 +195,40 @@ static void apply_insertions(Descent *descent) {
   descent->n_insertions = 0;
 }
 
+// When each position is reached, and for how long the lanes of copies have been idle then.
+static void measure_lanes(Descent *descent) {
+  TierSearch *search = descent->search;
+  const TierPlan *plan = descent->plan;
+  const RematProblem *problem = search->problem;
+  size_t n = (size_t)plan->n + 1;
+  descent->time = reallocate_array(descent->time, n, sizeof(double));
+  for (int lane = OUT; lane <= IN; lane++)
+    descent->idle[lane] = reallocate_array(descent->idle[lane], n, sizeof(double));
+  double now = 0, end = 0;
+  for (int p = 0; p < plan->n; p++) {
+    bool computes = remat_item_kind(problem, plan->items[p]) == REMAT_EXECUTE;
+    descent->time[p] = now = computes ? fmax(now, search->at[p].start) : now;
+    if (computes) now = search->at[p].end;
+    end = fmax(end, search->at[p].end);
+  }
+  descent->time[plan->n] = fmax(now, end);
+  for (int lane = OUT; lane <= IN; lane++) {
+    RematItemKind kind = lane == OUT ? REMAT_STORE : REMAT_FETCH;
+    double busy = 0;   // by copies that are over
+    for (int p = 0, q = 0; p <= plan->n; p++) {
+      double under_way = 0;
+      for (; q < plan->n; q++) {
+        if (remat_item_kind(problem, plan->items[q]) != kind) continue;
+        under_way = fmax(0, descent->time[p] - search->at[q].start);
+        if (search->at[q].end > descent->time[p]) break;
+        busy += search->at[q].end - search->at[q].start;
+        under_way = 0;
+      }
+      descent->idle[lane][p] = descent->time[p] - busy - (q < plan->n ? under_way : 0);
+    }
+  }
+}
+
 static void measure(Descent *descent) {
   TierSearch *search = descent->search;
   const TierPlan *plan = descent->plan;
@@ -187,27 +252,55 @@ static void measure(Descent *descent) {
     if (live > most) most = live, descent->peak = p;
   }
   for (int p = 1; p < plan->n; p++) descent->far[p] += descent->far[p - 1];
+  measure_lanes(descent);
+}
+
+// Lane time that the absence takes before or behind the peak, which what is chosen next finds taken.
+static void take_time(Descent *descent, int v) {
+  const RematNode *node = &descent->search->problem->nodes[v];
+  const RematTier *far = descent->search->problem->far;
+  const Absence *value = &descent->values[v];
+  bool is_near_home = node->home && !descent->plan->far_home[v];
+  if (is_near_home ? value->updated != NONE : !node->home && value->stored == NONE)
+    descent->taken[OUT] += copy_time(far, far->out_rate, node->bytes);
+  descent->taken[IN] += copy_time(far, far->in_rate, node->bytes);
+}
+
+// Where the lanes are far from carrying so many bytes, whatever is chosen is waited for: least copies are best.
+static bool can_carry(const Descent *descent, int64_t excess) {
+  const RematTier *far = descent->search->problem->far;
+  double out = descent->idle[OUT][descent->peak] * far->out_rate,
+         in = (descent->idle[IN][descent->plan->n] - descent->idle[IN][descent->peak]) * far->in_rate;
+  return (double)excess < 2 * fmin(out, in);
 }
 
 // Makes values absent at the peak until it is within the budget, best score first. False when that cannot be.
 static bool lower_peak(Descent *descent) {
+  enum { AT_ONCE = 16 };   // then the lanes are looked at again
   TierSearch *search = descent->search;
   int64_t excess = search->at[descent->peak].live - search->budget;
-  bool any = false;
-  for (int v = 0; v < search->n; v++) descent->values[v].score = score_absence(descent, v, excess);
-  while (excess > 0) {
+  double *score = allocate_array((size_t)search->n, sizeof *score);
+  int chosen = 0;
+  descent->in_time = !search->is_quick && can_carry(descent, excess);
+  descent->taken[OUT] = descent->taken[IN] = 0;
+  for (int v = 0; v < search->n; v++) score[v] = score_absence(descent, v, excess);
+  while (excess > 0 && (!descent->in_time || chosen < AT_ONCE)) {
     int best = NONE;
     for (int v = 0; v < search->n; v++)
-      if (descent->values[v].score > 0 && (best < 0 || descent->values[v].score > descent->values[best].score))
-        best = v;
+      if (score[v] > 0 && (best < 0 || score[v] > score[best])) best = v;
     if (best < 0) break;
-    descent->values[best].score = 0;
+    score[best] = 0;
     if (!make_absent(descent, best)) continue;
     excess -= search->problem->nodes[best].bytes;
-    any = true;
+    chosen++;
+    if (!descent->in_time || excess <= 0) continue;
+    take_time(descent, best);
+    for (int v = 0; v < search->n; v++)
+      if (score[v] > 0) score[v] = score_absence(descent, v, excess);
   }
+  free(score);
   apply_insertions(descent);
-  return any;
+  return chosen > 0;
 }
 
 void tier_descend(TierSearch *search, TierPlan *plan, double noise) {
@@ -225,6 +318,9 @@ void tier_descend(TierSearch *search, TierPlan *plan, double noise) {
   free(descent.values);
   free(descent.over);
   free(descent.far);
+  free(descent.time);
+  free(descent.idle[OUT]);
+  free(descent.idle[IN]);
   free(descent.insertions);
   tier_place_fetches(search, plan);
 }

@@ -246,7 +246,7 @@ static void note_lowest(TierSearch *search, const TierPlan *plan) {
   }
 }
 
-static void take_seed(TierSearch *search, Kept *kept, const int *items, int n) {
+static double take_seed(TierSearch *search, Kept *kept, const int *items, int n) {
   TierPlan plan = tier_plan_create(search, items, n);
   TierCost cost = tier_evaluate(search, &plan);
   tier_note(search, &plan, &cost);
@@ -257,8 +257,10 @@ static void take_seed(TierSearch *search, Kept *kept, const int *items, int n) {
     tier_note(search, &plan, &cost);
     note_lowest(search, &plan);
   }
-  keep_plan(search, kept, &plan, value_of(search, &cost));
+  double value = value_of(search, &cost);
+  keep_plan(search, kept, &plan, value);
   tier_plan_free(&plan);
+  return value;
 }
 
 // A schedule that was there before the search; the result is never worse.
@@ -280,40 +282,95 @@ static void note_given(TierSearch *search, const int *items, int n) {
   tier_plan_free(&plan);
 }
 
-// Schedules of one tier: at the budget, so that the result is never worse than without a far tier, then at larger ones.
-static void make_seeds(TierSearch *search, Kept *kept) {
-  static const double levels[] = {0, 1, 0.5, 0.25, 0.12, 0.75, 0.05};
-  enum { LEVELS = sizeof levels / sizeof *levels };
-  RematNode *nodes;
-  RematProblem problem = near_problem(search, &nodes);
-  RematSchedule plain = remat_baseline(&problem);
-  take_seed(search, kept, plain.exec, plain.n);
-  int64_t low = search->budget;
-  double limit = search->time_limit;
-  int64_t moves = search->options ? search->options->max_moves : 0;
-  if (moves <= 0 || moves > 1000000) moves = 1000000;
-  for (int i = 0; i < LEVELS && !tier_is_over(search) && seconds_of(search) < 0.5 * limit; i++) {
-    if (levels[i] == 1) continue;
-    int64_t budget = low + (int64_t)(levels[i] * (double)(plain.peak - low));
-    if (i > 0 && plain.peak <= low) break;
-    // Larger budgets are near the plain order: no seeds for them but that.
-    RematOptions options = {.seed = search->options ? search->options->seed : 0,
-                            .starts = &plain,
-                            .n_starts = i > 0,
-                            .max_moves = (i == 0 ? 3 * moves : moves / 2) / 10 + 1,
-                            .time_limit = (i == 0 ? 0.25 : 0.06) * limit,
-                            .processor_time = true,
-                            .bound_seconds = 0.01,
-                            .interrupt = search->options ? search->options->interrupt : NULL};
-    RematResult result;
-    remat_solve(&problem, budget, &options, &result);
-    search->work += (double)search->n * 1000;
-    take_seed(search, kept, result.schedule.exec, result.schedule.n);
-    if (i == 0) note_given(search, result.schedule.exec, result.schedule.n);
-    if (i == 0 && !result.feasible) low = result.schedule.peak;
-    remat_result_free(&result);
+// Bytes that the lanes can carry away before the plain order is fullest, and back behind that, without a wait.
+static double carried_bytes(const RematProblem *near, const RematTier *far, const RematSchedule *plain) {
+  RematSimulation simulation;
+  double bytes = 0;
+  if (!remat_simulate(near, plain->exec, plain->n, &simulation, NULL)) return 0;
+  if (simulation.peak_position >= 0) {
+    double before = simulation.start[simulation.peak_position], after = simulation.cost - before;
+    bytes = fmin(before * far->out_rate, after * far->in_rate);
   }
-  remat_schedule_free(&plain);
+  remat_simulation_free(&simulation);
+  return bytes;
+}
+
+// A schedule of one tier for some bytes above the budget, which moves are to make room for.
+typedef struct Seed {
+  double excess, value;
+} Seed;
+
+typedef struct Seeds {
+  RematProblem problem;   // of one tier; parts are Borrowed
+  RematSchedule plain;    // Owned
+  double limit;           // seconds
+  int64_t low, moves;
+  Seed *list;   // Owned; by excess
+  int n;
+} Seeds;
+
+// Also in place of a given one: the schedule at the budget, so that the result is never worse than without a far tier.
+static void make_seed(TierSearch *search, Kept *kept, Seeds *seeds, double excess) {
+  static const double SHARE = 0.5;   // of the work, most
+  bool at_budget = excess <= 0;
+  double work = (double)search->n * 1000;
+  if (!at_budget && search->work + work > SHARE * search->max_work) return;
+  if (tier_is_over(search) || seconds_of(search) > 0.5 * seeds->limit ||
+      (!at_budget && seeds->plain.peak <= seeds->low))
+    return;
+  RematOptions options = {.seed = search->options ? search->options->seed : 0,
+                          .max_moves = (at_budget ? 3 * seeds->moves : seeds->moves) / 10 + 1,
+                          .time_limit = (at_budget ? 0.25 : 0.04) * seeds->limit,
+                          .processor_time = true,
+                          .bound_seconds = 0.01,
+                          .interrupt = search->options ? search->options->interrupt : NULL};
+  RematResult result;
+  remat_solve(&seeds->problem, seeds->low + (int64_t)excess, &options, &result);
+  search->work += work;
+  double value = take_seed(search, kept, result.schedule.exec, result.schedule.n);
+  if (at_budget) note_given(search, result.schedule.exec, result.schedule.n);
+  if (at_budget && !result.feasible) seeds->low = result.schedule.peak;
+  remat_result_free(&result);
+  int at = seeds->n++;
+  seeds->list = reallocate_array(seeds->list, (size_t)seeds->n, sizeof *seeds->list);
+  for (; at > 0 && seeds->list[at - 1].excess > excess; at--) seeds->list[at] = seeds->list[at - 1];
+  seeds->list[at] = (Seed){excess, value};
+}
+
+// Between the best one and those beside it.
+static void refine_seeds(TierSearch *search, Kept *kept, Seeds *seeds) {
+  int best = 0;
+  for (int i = 1; i < seeds->n; i++)
+    if (seeds->list[i].value < seeds->list[best].value) best = i;
+  if (seeds->n == 0) return;
+  double here = seeds->list[best].excess, below = best > 0 ? seeds->list[best - 1].excess : here,
+         above = best + 1 < seeds->n ? seeds->list[best + 1].excess : here;
+  if (above > here) make_seed(search, kept, seeds, (here + above) / 2);
+  if (below < here) make_seed(search, kept, seeds, (here + below) / 2);
+}
+
+// Schedules of one tier, at the budget and for as many bytes more as moves may make room for: what the lanes carry
+// without a wait, and shares of what the plain order needs. `few`: where the search begins from schedules it was given.
+static void make_seeds(TierSearch *search, Kept *kept, bool few) {
+  static const double of_carried[] = {0.9, 0.7, 0.5, 1.1, 0.25}, of_whole[] = {0.5, 0.25, 0.75};
+  enum { FEW = 2, CARRIED = sizeof of_carried / sizeof *of_carried, WHOLE = sizeof of_whole / sizeof *of_whole };
+  RematNode *nodes;
+  Seeds seeds = {.problem = near_problem(search, &nodes), .limit = search->time_limit, .low = search->budget};
+  seeds.plain = remat_baseline(&seeds.problem);
+  seeds.moves = search->options ? search->options->max_moves : 0;
+  if (seeds.moves <= 0 || seeds.moves > 1000000) seeds.moves = 1000000;
+  double whole = (double)(seeds.plain.peak - seeds.low);
+  double carried = carried_bytes(&seeds.problem, search->problem->far, &seeds.plain);
+  if (!few) {
+    take_seed(search, kept, seeds.plain.exec, seeds.plain.n);
+    make_seed(search, kept, &seeds, 0);
+  }
+  for (int i = 0; i < (few ? FEW : CARRIED); i++)
+    if (of_carried[i] * carried < whole) make_seed(search, kept, &seeds, of_carried[i] * carried);
+  for (int i = 0; i < WHOLE && !few; i++) make_seed(search, kept, &seeds, of_whole[i] * whole);
+  for (int i = 0; i < 2; i++) refine_seeds(search, kept, &seeds);
+  remat_schedule_free(&seeds.plain);
+  free(seeds.list);
   free(nodes);
 }
 
@@ -433,7 +490,7 @@ static void search_create(TierSearch *search, const RematProblem *problem, int64
   search->time_limit = options && options->time_limit > 0 ? options->time_limit : 10;
   search->random = options ? options->seed : 0;
   int64_t moves = options ? options->max_moves : 0;
-  search->max_work = moves == INT64_MAX ? INFINITY : moves > 0 ? 40.0 * (double)moves : default_work(search->n);
+  search->max_work = moves == INT64_MAX ? INFINITY : moves > 0 ? 60.0 * (double)moves : default_work(search->n);
   double bytes = 0;
   for (int v = 0; v < search->n; v++) {
     search->base_cost += problem->nodes[v].cost;
@@ -448,6 +505,14 @@ static void search_create(TierSearch *search, const RematProblem *problem, int64
   clock_gettime(options && options->time_limit > 0 && !options->processor_time ? CLOCK_MONOTONIC
                                                                                : CLOCK_PROCESS_CPUTIME_ID,
                 &search->start);
+}
+
+// Whether what the search begins from is nearly within the budget, and there is work for more than one seed.
+static void decide_pace(TierSearch *search) {
+  const RematOptions *options = search->options;
+  search->is_quick = search->max_work < 3700.0 * search->n;
+  for (int i = 0; options && i < options->n_starts; i++)
+    search->is_quick |= (double)options->starts[i].peak > 1.003 * (double)search->budget;
 }
 
 static void search_free(TierSearch *search) {
@@ -471,12 +536,14 @@ void tier_solve(const RematProblem *problem, int64_t budget, const RematOptions 
   *result = (RematResult){.base_cost = search.base_cost};
   result->lower_bound = remat_lower_bound(problem, budget, options ? options->bound_seconds : 0);
   search.good_makespan = fmax(result->lower_bound * (1 + 1e-7), enough);
-  if (options && options->n_starts > 0)
+  decide_pace(&search);
+  bool given = options && options->n_starts > 0;
+  if (given)
     for (int i = 0; i < options->n_starts; i++) {
       note_given(&search, options->starts[i].exec, options->starts[i].n);
       take_seed(&search, &kept, options->starts[i].exec, options->starts[i].n);
     }
-  else make_seeds(&search, &kept);
+  if (!given || !search.is_quick) make_seeds(&search, &kept, given);
   if (search.n > 0 && (!options || options->max_moves >= 0)) improve(&search, &kept);
   result->feasible = search.has_best;
   if (search.has_best) {
@@ -492,7 +559,7 @@ void tier_solve(const RematProblem *problem, int64_t budget, const RematOptions 
     search.lowest = (RematSchedule){0};
   }
   result->min_budget_found = result->schedule.peak;
-  result->moves = (int64_t)fmin(search.work / 40, 1e18);
+  result->moves = (int64_t)fmin(search.work / 60, 1e18);
   result->seconds = seconds_of(&search);
   for (int i = 0; i < KEPT; i++) tier_plan_free(&kept.plans[i]);
   search_free(&search);
