@@ -202,6 +202,8 @@ static const Wrong wrong[] = {
     {"attention_4", Q ", " K ", " K ", tensor<2x5xi1>", RESULTS, "scale = 1.0 : f64",
      "attention: the mask must be i1[2, 7] for keys f32[2, 2, 7, 8], found i1[2, 5]"},
     {"attention_4", Q ", " K ", " K ", tensor<2x7xf32>", RESULTS, "scale = 1.0 : f64",
+     "attention: the bias must be f32[1 or 2, 1 or 4, 5, 7], found f32[2, 7]"},
+    {"attention_4", Q ", " K ", " K ", tensor<2x7xi64>", RESULTS, "scale = 1.0 : f64",
      "attention: after operand 2 come a mask of i1, a bias of floats and a key of i32, all optional"},
     {"attention_4", Q ", " K ", " K ", tensor<4xi32>", RESULTS, "scale = 1.0 : f64",
      "attention: dropout and a key go together"},
