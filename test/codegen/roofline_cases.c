@@ -252,6 +252,39 @@ static MlirOperation scatter_max(MlirModule m, NnDtype t, Least *l) {
   return scatter_of(m, t, NN_OP_scatter_max, 50257, 768, 16384, l);
 }
 
+// Functions along the rows of a table, in f32 or f64. Sorting compares each element with others of its row eleven
+// times, one for each bit of an index.
+static MlirOperation cumulative(MlirModule m, NnDtype t, Least *least) {
+  t = nn_dtype_wide(t);
+  *least = (Least){.arithmetic = MANY, .bytes = 2.0 * MANY * (double)nn_dtype_bytes(t)};
+  return library(m, NN_OP_cumulative, 1, (NnType[]){SHAPE(t, ROWS, COLUMNS)}, 2,
+                 (NnAttr[]){NN_I64("axis", 1), NN_STR("kind", "sum")}, NULL);
+}
+static MlirOperation recurrence(MlirModule m, NnDtype t, Least *least) {
+  t = nn_dtype_wide(t);
+  *least = (Least){.arithmetic = 2.0 * MANY, .bytes = 3.0 * MANY * (double)nn_dtype_bytes(t)};
+  return library(m, NN_OP_recurrence, 2, (NnType[]){SHAPE(t, ROWS, COLUMNS), SHAPE(t, ROWS, COLUMNS)}, 1,
+                 (NnAttr[]){NN_I64("axis", 1)}, NULL);
+}
+static MlirOperation argsort(MlirModule m, NnDtype t, Least *least) {
+  t = nn_dtype_wide(t);
+  *least = (Least){.arithmetic = 11.0 * 3 * MANY, .bytes = (4.0 + (double)nn_dtype_bytes(t)) * MANY};
+  return library(m, NN_OP_argsort, 1, (NnType[]){SHAPE(t, ROWS, COLUMNS)}, 2,
+                 (NnAttr[]){NN_I64("axis", 1), NN_I64("count", COLUMNS)}, NULL);
+}
+static MlirOperation take_along(MlirModule m, NnDtype t, Least *least) {
+  t = nn_dtype_wide(t);
+  *least = (Least){.bytes = (4.0 + 2.0 * (double)nn_dtype_bytes(t)) * MANY};
+  return library(m, NN_OP_take_along, 2, (NnType[]){SHAPE(t, ROWS, COLUMNS), SHAPE(NN_I32, ROWS, COLUMNS)}, 1,
+                 (NnAttr[]){NN_I64("axis", 1)}, NULL);
+}
+static MlirOperation scatter_along(MlirModule m, NnDtype t, Least *least) {
+  t = nn_dtype_wide(t);
+  *least = (Least){.arithmetic = MANY, .bytes = (4.0 + 2.0 * (double)nn_dtype_bytes(t)) * MANY};
+  return library(m, NN_OP_scatter_along, 2, (NnType[]){SHAPE(t, ROWS, COLUMNS), SHAPE(NN_I32, ROWS, COLUMNS)}, 2,
+                 (NnAttr[]){NN_I64("axis", 1), NN_I64("size", COLUMNS)}, NULL);
+}
+
 static MlirOperation argmax(MlirModule m, NnDtype t, Least *least) {
   Fn f = fn_begin(m);
   MlirValue x = arg(&f, SHAPE(t, ROWS, COLUMNS));
@@ -536,6 +569,11 @@ static const Case cases[] = {MAPS(MAP) CASE(logic),
                              CASE(scatter_to),
                              CASE(scatter_max),
                              CASE(argmax),
+                             CASE(cumulative),
+                             CASE(recurrence),
+                             CASE(argsort),
+                             CASE(take_along),
+                             CASE(scatter_along),
                              CASE(maxpool),
                              CASE(maxpool_grad),
                              CASE(avgpool),
