@@ -1,4 +1,4 @@
-"""Inputs for Inputs/rows.nn, and what it gives for them: rows.py make IN | rows.py check IN OUT."""
+"""Inputs for Inputs/along_axis.nn, and what it gives for them: rows.py make IN | rows.py check IN OUT."""
 import math
 import os
 import random

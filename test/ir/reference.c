@@ -413,16 +413,30 @@ static double attention_kept(const NnAttention *a, const Tensor *key, int64_t in
                                                                                                  : 0;
 }
 
-// Weights of one row of queries, before dropout, and its log-sum-exp.
+static bool attention_sees(const NnAttention *a, const Tensor *const *x, int64_t b, int64_t i, int64_t j) {
+  int64_t away = i + a->n_keys - a->n_queries - j;
+  return (!a->causal || away >= 0) && (!a->window || llabs(away) < a->window) &&
+         (a->mask < 0 || x[a->mask]->data[b * a->n_keys + j] != 0);
+}
+
+// What is added to a score; the first two axes of the bias may be 1.
+static double attention_bias(const NnAttention *a, const Tensor *bias, int64_t b, int64_t h, int64_t i, int64_t j) {
+  int64_t batch = bias->type.dim[0] > 1 ? b : 0, head = bias->type.dim[1] > 1 ? h : 0;
+  return bias->data[((batch * bias->type.dim[1] + head) * a->n_queries + i) * a->n_keys + j];
+}
+
+// Weights of one row of queries, before dropout, and its log-sum-exp. slope: of each score as it is capped.
 static double attention_weights(const NnAttention *a, const Tensor *const *x, int64_t b, int64_t h, int64_t i,
-                                double *p) {
+                                double *p, double *slope) {
   double most = -INFINITY, sum = 0;
   for (int64_t j = 0; j < a->n_keys; j++) {
-    bool seen = (!a->causal || j <= i + a->n_keys - a->n_queries) &&
-                (a->mask < 0 || x[a->mask]->data[b * a->n_keys + j] != 0);
-    p[j] = seen ? a->scale * dot(x[0]->data + attention_row(a, false, b, h, i),
-                                 x[1]->data + attention_row(a, true, b, h, j), a->head_dim)
-                : -INFINITY;
+    double score = a->scale * dot(x[0]->data + attention_row(a, false, b, h, i),
+                                  x[1]->data + attention_row(a, true, b, h, j), a->head_dim);
+    double capped = a->softcap > 0 ? tanh(score / a->softcap) : 0;
+    slope[j] = 1 - capped * capped;
+    if (a->softcap > 0) score = a->softcap * capped;
+    if (a->bias >= 0) score += attention_bias(a, x[a->bias], b, h, i, j);
+    p[j] = attention_sees(a, x, b, i, j) ? score : -INFINITY;
     most = fmax(most, p[j]);
   }
   for (int64_t j = 0; j < a->n_keys; j++) sum += p[j] = most == -INFINITY ? 0 : exp(p[j] - most);
@@ -432,11 +446,11 @@ static double attention_weights(const NnAttention *a, const Tensor *const *x, in
 
 static void attention(MlirOperation op, const Tensor *const *x, Tensor *y) {
   NnAttention a = nn_attention_of(op);
-  double *p = calloc((size_t)a.n_keys, sizeof *p);
+  double *p = calloc((size_t)a.n_keys, sizeof *p), *slope = calloc((size_t)a.n_keys, sizeof *slope);
   for (int64_t row = 0; row < a.batch * a.heads * a.n_queries; row++) {
     int64_t i = row % a.n_queries, h = row / a.n_queries % a.heads, b = row / a.n_queries / a.heads,
             at = attention_row(&a, false, b, h, i);
-    double lse = attention_weights(&a, x, b, h, i, p),
+    double lse = attention_weights(&a, x, b, h, i, p, slope),
            dp_p = a.backward ? dot(x[5]->data + at, x[3]->data + at, a.head_dim) : 0;
     if (!a.backward) y[1].data[row] = lse;
     for (int64_t j = 0; j < a.n_keys; j++) {
@@ -449,7 +463,7 @@ static void attention(MlirOperation op, const Tensor *const *x, Tensor *y) {
     for (int64_t j = 0; j < a.n_keys && a.backward; j++) {
       int64_t from = attention_row(&a, true, b, h, j);
       double kept = a.key < 0 ? 1 : attention_kept(&a, x[a.key], row * a.n_keys + j);
-      double ds = a.scale * p[j] * (kept * dot(x[5]->data + at, x[2]->data + from, a.head_dim) - dp_p);
+      double ds = a.scale * slope[j] * p[j] * (kept * dot(x[5]->data + at, x[2]->data + from, a.head_dim) - dp_p);
       double *dq = attention_gradient(&a, y, 0, b, h, i), *dk = attention_gradient(&a, y, 1, b, h, j);
       for (int64_t d = 0; d < a.head_dim; d++) {
         dq[d] += ds * x[1]->data[from + d];
@@ -458,6 +472,7 @@ static void attention(MlirOperation op, const Tensor *const *x, Tensor *y) {
     }
   }
   free(p);
+  free(slope);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
