@@ -76,7 +76,10 @@ class BodyPrinter:
             shape = ', '.join(number(n) if isinstance(n, int) else self.printer().expr(n) for n in p.shape)
             declaration = f'{"state" if p.is_state else "param"} {name}{label}: {p.dtype}[{shape}]'
             guard = guards[p.path]
-            self.emit(f'if {self.printer().expr(guard)} {{ {declaration} }}' if guard else declaration)
+            if guard:
+                condition, holds = guard
+                declaration = f'if {"" if holds else "not "}{self.printer().expr(condition)} {{ {declaration} }}'
+            self.emit(declaration)
 
     def emit(self, line: str):
         if len(self.indent + line) > WIDTH:
@@ -221,24 +224,25 @@ def parameters(statements: list):
 
 
 def conditions(statements: list) -> dict:
-    """Of each parameter the condition under which it is read, None where it always is, or for several reasons."""
+    """Of each parameter (condition, whether it must hold) under which it is read; None where it always is, or under several."""
     found: dict = {}
 
-    def visit(e: Expr, condition):
+    def visit(e: Expr, under):
         if isinstance(e, Param):
-            same = e.path not in found or found[e.path] is not None and condition is not None and found[e.path].flag == condition.flag
-            found[e.path] = condition if same else None
+            before = found.get(e.path, under)
+            same = before is not None and under is not None and (before[0].flag, before[1]) == (under[0].flag, under[1])
+            found[e.path] = under if same else None
         elif isinstance(e, If):
-            visit(e.condition, condition)
-            visit(e.then, e)
-            visit(e.otherwise, condition)
+            visit(e.condition, under)
+            visit(e.then, (e, True))
+            visit(e.otherwise, (e, False))
         else:
             for c in e.children():
-                visit(c, condition)
+                visit(c, under)
     for s in statements:
         if isinstance(s, Statement):
             visit(s.expr, None)
-    return {path: e.condition if e else None for path, e in found.items()}
+    return {path: (at[0].condition, at[1]) if at else None for path, at in found.items()}
 
 
 def inlined_values(e: Expr, pending: dict):

@@ -268,12 +268,15 @@ def minimum(t, x, y):
 
 @op('where')
 def where(t, condition, x, y):
+    if isinstance(condition, Known) and (condition.tensor.all() or not condition.tensor.any()):
+        chosen = as_expr(x if condition.tensor.all() else y)
+        return chosen if t.shape(chosen) == t.out.shape else call('broadcast_to', chosen, t.out.shape) if t.shape(chosen) else call('full', t.out.shape, chosen)
     return call('where', condition, x, y)
 
 
 @op('masked_fill')
 def masked_fill(t, x, mask, value):
-    return call('where', mask, value, x)
+    return where(t, mask, value, x)
 
 
 @op('logical_not', 'bitwise_not')

@@ -77,7 +77,7 @@ def run(folder: str, *command: str) -> None:
         raise Mismatch(f'{" ".join(command[:2])}: {r.stdout[-1500:]}{r.stderr[-3000:]}')
 
 
-def train_section(program: Program) -> str:
+def train_section(program: Program, frozen: list) -> str:
     inputs = [snake_case(v.hint or 'x') for v in program.inputs]
     floats = [(i, v) for i, v in enumerate(program.outputs) if v.dtype == 'f32']
     targets = [f'target{i}' for i, _ in floats]
@@ -85,7 +85,7 @@ def train_section(program: Program) -> str:
     types = ', '.join(f'{t}=f32[{", ".join(map(str, v.shape))}]' for t, (_, v) in zip(targets, floats))
     losses = ' + '.join(f'mean(y{i} * {t})' for t, (i, _) in zip(targets, floats))
     return (f'train {{\n    data {", ".join(inputs + targets)} = safetensors("data.safetensors", whole=true, {types})\n    {", ".join(outs)} = {program.name}({", ".join(inputs)})\n'
-            f'    loss {losses}\n    optimizer sgd(lr={RATE})\n    steps 3\n}}\n')
+            f'    loss {losses}\n    optimizer sgd(lr={RATE})\n' + ''.join(f'    group "{n}", frozen=true\n' for n in frozen) + '    steps 3\n}\n')
 
 
 def difference(a: torch.Tensor, b: torch.Tensor, floor: float = 0.0) -> float:
@@ -144,7 +144,7 @@ def compare(module, args, kwargs, dtype, name, steps, modes, raise_on_mismatch) 
     start = time.time()
     program, mode = traced(module, args, kwargs, name, modes)
     seconds['trace'] = time.time() - start
-    text = program.text + '\n' + train_section(program)
+    text = program.text + '\n' + train_section(program, [n for n, p in module.named_parameters() if not p.requires_grad])
     with tempfile.TemporaryDirectory() as folder:
         with open(os.path.join(folder, 'm.nn'), 'w') as f:
             f.write(text)
