@@ -321,7 +321,7 @@ def batch_norm(t, x, weight, bias, mean, var, training, momentum, eps, cudnn):
 
 
 FIRST_ONLY = {'aten._native_batch_norm_legit_functional', 'aten._native_batch_norm_legit_no_training', 'aten._native_batch_norm_legit', 'aten.native_batch_norm', 'aten.native_layer_norm',
-              'aten.native_group_norm'}      # of several results the others are for the backward pass
+              'aten.native_group_norm', 'aten.adaptive_max_pool1d', 'aten.adaptive_max_pool2d', 'aten.max_pool2d_with_indices'}      # of several results the others are for the backward pass
 
 
 @op('_native_batch_norm_legit_functional', '_native_batch_norm_legit', 'native_batch_norm')
