@@ -142,7 +142,7 @@ def _fill_from_dlpack(t: _Tensor, value: Any) -> Any:
         if d.strides and d.shape[i] != 1 and d.strides[i] != expected:
             return None
         expected *= d.shape[i]
-    t.type, t.rank, t.data = kind, d.ndim, (d.data or 0) + d.byte_offset
+    t.type, t.rank, t.data, t.bytes = kind, d.ndim, (d.data or 0) + d.byte_offset, expected * d.bits // 8
     t.dim[:d.ndim] = d.shape[:d.ndim]
     return capsule
 
@@ -151,26 +151,32 @@ def _fill_from_array(t: _Tensor, array: np.ndarray) -> Any:
     interface = array.__array_interface__
     kind = _TYPE_OF.get(interface['typestr'])
     if kind is None:
+        if np.can_cast(array.dtype, 'i8'):   # integers of other widths
+            return _fill_from_array(t, array.astype('i8'))
         raise TypeError(f'{t.name.decode()}: no type of nnc for arrays of {array.dtype}')
     if interface['strides'] is not None:
         return _fill_from_array(t, np.ascontiguousarray(array))
     shape = interface['shape']
-    t.type, t.rank, t.data = kind, len(shape), interface['data'][0]
+    t.type, t.rank, t.data, t.bytes = kind, len(shape), interface['data'][0], array.nbytes
     t.dim[:len(shape)] = shape
     return array
 
 
 def _fill(t: _Tensor, value: Any) -> Any:
     """Fills `t` with the place, type and shape of an array; returns what must live as long as it is used."""
-    t.bytes = 0
     if isinstance(value, np.ndarray):
         return _fill_from_array(t, value)
-    kept = _fill_from_dlpack(t, value) if hasattr(value, '__dlpack__') else None
-    if kept is not None:
-        return kept
-    contiguous = getattr(value, 'contiguous', None)
-    if contiguous:   # torch: of other strides
-        return _fill_from_dlpack(t, contiguous())
+    if hasattr(value, '__dlpack__'):
+        detach, contiguous = getattr(value, 'detach', None), getattr(value, 'contiguous', None)
+        try:
+            kept = _fill_from_dlpack(t, value)
+            if kept is None and contiguous:   # torch: of other strides
+                kept = _fill_from_dlpack(t, contiguous())
+            if kept is not None:
+                return kept
+            value = np.from_dlpack(detach() if detach else value)
+        except (BufferError, RuntimeError, TypeError, ValueError) as error:
+            raise TypeError(f'{t.name.decode()}: no array on the host: {error}') from None
     return _fill_from_array(t, np.asarray(value))
 
 

@@ -118,6 +118,23 @@ def test_torch_tensors(net, folder):
     assert np.allclose(net.predict(image=transposed), net.predict(image=transposed.numpy().copy()))
 
 
+@pytest.mark.parametrize('dtype', ['i1', 'i2', 'u2', 'u4', '>i4', 'u1', 'i8'])
+def test_integers(folder, dtype):
+    image, label = batch()
+    losses = [nnc.load(folder / 'libnet.so', seed=1).step(image=image, label=value)['loss']
+              for value in (label, label.astype(dtype))]
+    assert losses[0] == losses[1]
+
+
+@pytest.mark.parametrize('dtype', [torch.int8, torch.int16, torch.int32])
+def test_torch_integers(folder, dtype):
+    image, label = batch()
+    columns = torch.from_numpy(np.stack([label, label])).to(dtype).T
+    losses = [nnc.load(folder / 'libnet.so', seed=1).step(image=image, label=value)['loss']
+              for value in (label, columns[:, 0].contiguous(), columns[:, 1])]
+    assert losses == [losses[0]] * 3
+
+
 def test_own_data_and_files(folder):
     net = nnc.load(folder / 'libnet.so', data=folder, seed=3)
     for _ in range(5):
@@ -159,6 +176,17 @@ def test_errors(net, folder):
     assert raised.value.status == nnc.Status.MEMORY
     with pytest.raises(TypeError, match='complex'):
         net.step(image=image.astype('c8'), label=label)
+    for value in torch.zeros(16, 4, 4, dtype=torch.complex64), torch.zeros(16, 4, 4, device='meta'):
+        net.step(image=torch.from_numpy(image), label=label)   # whose place is not taken again
+        with pytest.raises(TypeError, match='image: no '):
+            net.step(image=value, label=label)
+    net['scores.bias'] = torch.ones(3, 2, dtype=torch.bfloat16, requires_grad=True)[:, 0]
+    assert (net['scores.bias'] == 1).all()
+    for value in 0.0, np.zeros(()), torch.zeros(()):   # a number is no tensor of many
+        with pytest.raises(nnc.Error, match=r'caller.s has \[\]'):
+            net['hidden.weight'] = value
+        with pytest.raises(nnc.Error, match=r'caller.s has \[\]'):
+            net.step(image=value, label=label)
     with pytest.raises(nnc.Error, match='unknown'):
         (folder / 'wrong.nn').write_text(NN.replace('relu', 'rely'))
         nnc.compile(folder / 'wrong.nn', compiler=NNC)
