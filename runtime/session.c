@@ -76,6 +76,7 @@ void session_close(Session *s) {
   executor_destroy(s->eval);
   executor_destroy(s->predict);
   arena_destroy(&s->arena);
+  s->train = s->accumulate = s->eval = s->predict = NULL;   // closed again by who owns the session
 }
 
 static void write_arguments(const Session *s, const NncFunction *f, uint64_t seed, int64_t step, int64_t draw) {

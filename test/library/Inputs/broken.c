@@ -1,6 +1,9 @@
-// broken far|machine: instances whose device fails, and machines that are not the program's.
+// broken far|threads|machine: instances whose device fails, and machines that are not the program's.
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/resource.h>
 
@@ -49,8 +52,31 @@ static void test_machine(void) {
   CHECK(status == NNC_ERROR_MACHINE && strstr(message, "but this machine offers sse41"), "%d: %s", status, message);
 }
 
+static int threads_left = INT_MAX;   // that can be made
+
+int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*work)(void *), void *context) {
+  int (*make)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *) = (__extension__(
+      int (*)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *)) dlsym(RTLD_NEXT, "pthread_create"));
+  return threads_left-- > 0 ? make(thread, attributes, work, context) : EAGAIN;
+}
+
+// Whichever thread of a lane cannot be made, what is open by then is closed once.
+static void test_threads(void) {
+  nnc_status status = NNC_ERROR_ARGUMENT;
+  int n = 0;
+  for (; status && n < 100; n++) {
+    nnc_net *net = NULL;
+    threads_left = n;
+    status = net_model.create(&(nnc_options){.threads = 1}, &net, message, sizeof message);
+    CHECK(!status == !!net && (!status || strstr(message, "thread")), "%d: %s", status, message);
+    net_model.destroy(net);
+  }
+  CHECK(!status && n > 2, "%d threads of several functions: %s", n - 1, message);
+}
+
 int main(int argc, char **argv) {
   if (argc == 2 && !strcmp(argv[1], "far")) test_far();
+  if (argc == 2 && !strcmp(argv[1], "threads")) test_threads();
   if (argc == 2 && !strcmp(argv[1], "machine")) test_machine();
   return argc != 2 || failures;
 }
