@@ -228,12 +228,25 @@ static nnc_status check_place(const nnc_net *net, const NncTensor *input, const 
 
 static bool is_integer(NncDtype t) { return t <= NNC_I1 && !dtype_is_float(t); }
 
-static nnc_status check_input(nnc_net *net, const NncTensor *input, const nnc_tensor *given, int64_t *records) {
+static bool counts_records(const NncTensor *input) { return input->rank && !input->whole; }
+
+static bool has_own_shape(const nnc_tensor *given) { return !given->rank && !given->bytes; }
+
+// What the first input with a shape says; 0: none has one.
+static int64_t given_records(const NncFunction *f, int n, const nnc_tensor *inputs) {
+  for (int i = 0; i < f->n_args; i++) {
+    const nnc_tensor *given = is_input(&f->args[i]) && counts_records(&f->args[i])
+                                  ? find_given(n, inputs, f->args[i].name)
+                                  : NULL;
+    if (given && !has_own_shape(given)) return given->rank > 0 ? given->dim[0] : 0;
+  }
+  return 0;
+}
+
+static nnc_status check_input(nnc_net *net, const NncTensor *input, const nnc_tensor *given, int64_t records) {
   int64_t dim[NNC_MAX_RANK], value, n = 1;
   memcpy(dim, input->dim, sizeof dim);
-  bool counts = input->rank && !input->whole, own_shape = !given->rank && !given->bytes;
-  if (counts && !*records && !own_shape) *records = given->rank > 0 ? given->dim[0] : 0;
-  if (counts && *records) dim[0] = *records;
+  if (counts_records(input) && records) dim[0] = records;
   // integers of any type: their values are checked
   bool narrows = is_integer((NncDtype)given->type) && is_integer(input->dtype) && input->dtype != (NncDtype)given->type;
   nnc_status status = model_check_tensor(given, narrows ? (NncDtype)given->type : input->dtype, input->rank, dim, true);
@@ -250,6 +263,8 @@ static nnc_status check_input(nnc_net *net, const NncTensor *input, const nnc_te
 }
 
 nnc_status model_check_inputs(nnc_net *net, const NncFunction *f, int n, const nnc_tensor *inputs, int64_t *records) {
+  bool counted = *records > 0;
+  if (!counted) *records = given_records(f, n, inputs);
   for (int i = 0; i < n; i++)
     if (!inputs[i].name || !find_input(f, inputs[i].name))
       return FAIL(NNC_ERROR_NAME, "%s has no input %s", f->name, inputs[i].name ? inputs[i].name : "without a name");
@@ -258,7 +273,10 @@ nnc_status model_check_inputs(nnc_net *net, const NncFunction *f, int n, const n
     if (!is_input(input)) continue;
     const nnc_tensor *given = find_given(n, inputs, input->name);
     if (!given) return FAIL(NNC_ERROR_NAME, "%s needs the input %s", f->name, input->name);
-    nnc_status status = check_input(net, input, given, records);
+    if (!counted && *records && counts_records(input) && has_own_shape(given) && *records != input->dim[0])
+      return FAIL(NNC_ERROR_SHAPE, "%s has its own shape, of %lld records, others have %lld", input->name,
+                  (long long)input->dim[0], (long long)*records);
+    nnc_status status = check_input(net, input, given, *records);
     if (status) return status;
   }
   if (!*records) *records = function_batch(f);

@@ -191,6 +191,27 @@ static void test_functions(void) {
   m->destroy(trains), m->destroy(predicts), m->destroy(all);
 }
 
+// An input of its own shape beside one of another number of records.
+static void test_records(void) {
+  nnc_net *net = make(&plain_model, NULL);
+  static float x[100][3], y[100][2];
+  nnc_tensor in[2] = {{.name = "x", .data = x}, {.name = "y", .data = x}}, out = {.data = y}, named;
+  for (int64_t i = 0; plain_model.describe(net, i, &named) == NNC_OK; i++)
+    if (named.role == NNC_ROLE_OUTPUT) out.name = named.name;
+  for (int k = 0; k < 2; k++) {
+    nnc_tensor *counts = &in[k];
+    counts->rank = 2, counts->dim[0] = 100, counts->dim[1] = 3;
+    nnc_status status = plain_model.predict(net, 2, in, 1, &out);
+    CHECK(status == NNC_ERROR_SHAPE && strstr(plain_model.last_error(net), "own shape, of 4 records, others have 100"),
+          "%d: %s", status, plain_model.last_error(net));
+    counts->dim[0] = 4;
+    CHECK(plain_model.predict(net, 2, in, 1, &out) == NNC_OK, "%s", plain_model.last_error(net));
+    counts->rank = 0;
+  }
+  CHECK(plain_model.predict(net, 2, in, 1, &out) == NNC_OK, "%s", plain_model.last_error(net));
+  plain_model.destroy(net);
+}
+
 static void test_messages(void) {
   nnc_net *net = make(m, &(nnc_options){.report = hear, .context = &heard, .threads = 1000});
   CHECK(heard == 1 && heard_errors == 0, "a warning of the threads");
@@ -226,6 +247,7 @@ int main(int argc, char **argv) {
   m->destroy(NULL);
   test_not_finite();
   test_functions();
+  test_records();
   test_messages();
   test_memory();
   return failures > 0;
