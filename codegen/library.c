@@ -94,10 +94,14 @@ static bool append_file(Text *out, const char *path) {
   return ok;
 }
 
+char *library_header_path(const char *output) {
+  const char *slash = strrchr(output, '/'), *dot = strrchr(output, '.');
+  int stem = (int)(dot && (!slash || dot > slash + 1) ? dot - output : (ptrdiff_t)strlen(output));
+  return text_format("%.*s.h", stem, output);
+}
+
 bool library_write_header(const CodegenOptions *options, const char *folder, const char *include) {
-  const char *slash = strrchr(options->output, '/'), *dot = strrchr(options->output, '.');
-  int stem = (int)(dot && (!slash || dot > slash + 1) ? dot - options->output : (ptrdiff_t)strlen(options->output));
-  char *path = text_format("%.*s.h", stem, options->output), *interface = text_format("%s/runtime/nnc.h", include),
+  char *path = library_header_path(options->output), *interface = text_format("%s/runtime/nnc.h", include),
        *declaration = text_format("%s/declaration", folder);
   Text header = {0};
   bool ok = append_file(&header, interface) && append_file(&header, declaration) && output_write_text(path, &header);

@@ -12,6 +12,8 @@ void library_write_table(MlirModule module, const CodegenOptions *options, const
 // Into the folder of the link: `exports`, which tells the linker the symbols, and `declaration`, the end of the header.
 // False after reporting.
 bool library_write_parts(MlirModule module, const char *folder);
+// Where the header of a library goes. Owned by the caller.
+char *library_header_path(const char *output);
 // After a link went well: the header, beside the library and under its name with .h; include: the folder that has
 // runtime/nnc.h. False after reporting.
 bool library_write_header(const CodegenOptions *options, const char *folder, const char *include);

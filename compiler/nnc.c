@@ -387,6 +387,20 @@ static void set_ranks(const Options *options, MlirModule module) {
   if (options->ranks) nn_set_attr(top, &NN_I64(ATTR_ranks, options->ranks));
 }
 
+// A library's header names its own types nnc_...; another model's table is named after it.
+static bool has_free_name(Diagnostics *d, const AstFile *file, MlirModule module) {
+  char name[128];
+  nn_attr_str(mlirModuleGetOperation(module), ATTR_model, name, sizeof name, "");
+  if (strcmp(name, "nnc") != 0 && strcmp(name, "nnc_library") != 0) return true;
+  AstPos at = {file->source, 1, 1, 0};
+  for (int i = 0; i < file->n_items; i++)
+    if (file->items[i]->kind == AST_MODEL && !strcmp(file->items[i]->name.text, name)) at = file->items[i]->name.pos;
+  diag_error(d, at, "the table of a library of the model '%s' would be named %s_model, which nnc's header has", name,
+             name);
+  diag_hint(d, "give the model another name, or compile it without --emit=library");
+  return false;
+}
+
 static bool compile_for(const Options *options, Diagnostics *d, const AstFile *file, MlirContext ctx,
                         CodegenTarget *target) {
   double start = seconds_now();
@@ -397,6 +411,10 @@ static bool compile_for(const Options *options, Diagnostics *d, const AstFile *f
       mlirOperationIsNull(nn_module_function(module, "predict"))) {
     mlirModuleDestroy(module);
     return diag_error(d, (AstPos){file->source, 1, 1, 0}, "the file has no model");
+  }
+  if (options->emit == EMIT_library && !has_free_name(d, file, module)) {
+    mlirModuleDestroy(module);
+    return false;
   }
   set_ranks(options, module);
   if (options->emit == EMIT_library) nn_set_unit(mlirModuleGetOperation(module), ATTR_library);

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "codegen/codegen.h"
+#include "codegen/library.h"
 #include "compiler/elaborate.h"
 #include "compiler/layer_help.h"
 #include "support/alloc.h"
@@ -307,6 +308,18 @@ static int check_far(const Options *options) {
   return -1;
 }
 
+// The header lies beside the library and must be neither it nor the model.
+static int check_header(const Options *options) {
+  char *header = library_header_path(options->output);
+  bool is_library = !strcmp(header, options->output),
+       is_model = strcmp(options->input, "-") != 0 && same_file(options->input, header);
+  int status = is_library ? options_misused("nnc", "'%s' would be both the library and its header", header)
+               : is_model ? options_misused("nnc", "the library's header '%s' would overwrite the model", header)
+                          : -1;
+  free(header);
+  return status;
+}
+
 static int check(Options *options) {
   bool cuda = strncmp(options->target, "cuda", strlen("cuda")) == 0;   // and cuda-emu
   if (options->gpu_arch && !cuda)
@@ -333,6 +346,7 @@ static int check(Options *options) {
     return options_misused("nnc", "%s cannot be written to standard output", library ? "a library" : "an executable");
   if (strcmp(options->input, "-") != 0 && same_file(options->input, options->output))
     return options_misused("nnc", "'%s' would overwrite the model", options->output);
+  if (library && (status = check_header(options)) >= 0) return status;
   if (options->report && (options->emit < EMIT_plan || options->sweep))
     return options_misused("nnc", "--report shows the whole plan: not with --emit of an earlier stage");
   if (options->report && same_file(options->input, options->report))
