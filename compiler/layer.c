@@ -545,6 +545,11 @@ MlirValue layer_float_tensor(const LayerCall *c, int i) {
   return nn_cast(c->b, x, c->info->arithmetic == LAYER_AS_GIVEN ? dtype : nn_dtype_wide(dtype));
 }
 
+bool layer_representable(const LayerCall *c, int i, const NnType *t) {
+  return nn_type_is_representable(t) ||
+         layer_arg_error(c, i, "%s would have more than 2^40 elements", layer_type_text(c, *t));
+}
+
 MlirOperation layer_build(const LayerCall *c, NnOp op, int n, const MlirValue *operands, int n_attrs,
                           const NnAttr *attrs, const NnType *asked) {
   MlirOperation made = nn_build(c->b, op, n, operands, n_attrs, attrs, asked);

@@ -27,6 +27,9 @@ bool layer_axis(const LayerCall *c, int i, int rank, int64_t *out);
 // At the call, and at an argument: what begins with "must", "is" or "has" is said of it by name.
 bool layer_error(const LayerCall *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 bool layer_arg_error(const LayerCall *c, int i, const char *format, ...) __attribute__((format(printf, 3, 4)));
+// Whether a tensor of the type can be made; otherwise reports at the argument that it has too many elements. To be
+// asked before anything of a size that the user chose is built by other than layer_build.
+bool layer_representable(const LayerCall *c, int i, const NnType *t);
 bool layer_not_negative(const LayerCall *c, int i);        // a float argument; reports
 bool layer_run(LayerCall *c, int n_args, Value *result);   // info->fn, with narrow arguments as the row says
 double layer_number(const LayerCall *c, int i);            // of kind `number`
@@ -55,6 +58,8 @@ MlirValue layer_broadcast_along(NnBuilder *b, MlirValue v, NnType to, int64_t ax
 // where it is.
 MlirValue layer_take(NnBuilder *b, MlirValue x, int axis, MlirValue indices);
 MlirValue layer_along(NnBuilder *b, MlirValue x, int axis, MlirValue matrix);
+// Whether the matrix that makes an axis of x one of o elements, and the result, can be made; reports at an argument.
+bool layer_along_fits(const LayerCall *c, int i, MlirValue x, int axis, int64_t o);
 // [o, n] for layer_along: means over the windows of adaptive_avgpool.
 MlirValue layer_window_means(NnBuilder *b, NnDtype dtype, int64_t n, int64_t o);
 // Uniform in [0, 1), of the type: a draw of its own. Null after reporting.

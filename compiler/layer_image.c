@@ -47,6 +47,8 @@ bool layer_resize(LayerCall *c, Value *result) {
   if (strcmp(mode, "bilinear") != 0)
     return layer_arg_error(c, 2, "must be \"nearest\" or \"bilinear\", found \"%s\"", mode);
   int64_t swap[4] = {0, 1, 3, 2};
+  for (int i = 0; i < 2; i++)
+    if (!layer_along_fits(c, 1, x, 2 + i, y.dim[2 + i])) return false;
   MlirValue wide = nn_matmul(c->b, x, hat(c->b, t.dtype, t.dim[3], factor[1]), false, true);
   MlirValue turned = nn_matmul(c->b, nn_transpose(c->b, wide, swap), hat(c->b, t.dtype, t.dim[2], factor[0]), false,
                                true);
@@ -69,6 +71,12 @@ MlirValue layer_along(NnBuilder *b, MlirValue x, int axis, MlirValue matrix) {
   MlirValue turned = axis == rank - 1 ? x : nn_transpose(b, x, perm);
   MlirValue y = nn_matmul(b, turned, matrix, false, true);
   return axis == rank - 1 ? y : nn_transpose(b, y, perm);
+}
+
+bool layer_along_fits(const LayerCall *c, int i, MlirValue x, int axis, int64_t o) {
+  NnType y = nn_value_type(x), matrix = nn_type(y.dtype, 2, (int64_t[]){o, y.dim[axis]});
+  y.dim[axis] = o;
+  return layer_representable(c, i, &matrix) && layer_representable(c, i, &y);
 }
 
 // --- Interpolation ---------------------------------------------------------------------------------------------------
@@ -239,11 +247,16 @@ bool layer_interpolate(LayerCall *c, Value *result) {
   if (!nn_type_is_representable(&y)) return layer_error(c, "the result would have more than 2^40 elements");
   for (int i = axes - 1; i >= 0; i--) {
     Axis *a = &axis[i];
+    int named = layer_given(c, SIZE) ? SIZE : SCALE_FACTOR;
     if (filter == NEAREST || filter == NEAREST_EXACT) {
+      NnType next = nn_value_type(x);
+      next.dim[2 + i] = a->o;
+      if (!layer_representable(c, named, &next)) return false;
       if (a->n != a->o || a->scale != 1) x = pick_nearest(c->b, x, 2 + i, a, filter == NEAREST_EXACT);
       continue;
     }
     if (a->n == a->o && a->scale == 1) continue;
+    if (!layer_along_fits(c, named, x, 2 + i, a->o)) return false;
     MlirValue w = filter == AREA     ? layer_window_means(c->b, NN_F64, a->n, a->o)
                   : smooth           ? smoothing(c->b, a, filter == CUBIC)
                   : filter == LINEAR ? linear_weights(c->b, a)
@@ -300,6 +313,9 @@ bool layer_unfold(LayerCall *c, Value *result) {
   int64_t none[4] = {0}, low[4] = {0, 0, w.padding[0], w.padding[2]}, high[4] = {0, 0, w.padding[1], w.padding[3]},
           places = w.kernel[0] * w.kernel[1], sizes[4] = {t.dim[0], t.dim[1], w.rows, w.columns}, starts[4], strides[4];
   MlirValue *part = elaborator_alloc(c->e, sizeof *part * (size_t)places);
+  NnType padded = t;
+  for (int i = 2; i < 4; i++) padded.dim[i] += low[i] + high[i];
+  if (!layer_representable(c, 3, &padded)) return false;
   x = nn_pad(c->b, x, low, high, none, 0);
   for (int64_t k = 0; k < places; k++) {
     place_of(&w, k / w.kernel[1], k % w.kernel[1], starts, strides);
@@ -328,6 +344,8 @@ bool layer_fold(LayerCall *c, Value *result) {
     return layer_arg_error(c, 0, "needs x[N, C %lld, %lld] for these windows, found %s", (long long)places,
                            (long long)(w.rows * w.columns), value_describe(c->e, c->arg[0]));
   int64_t channels = t.dim[1] / places;
+  NnType made = nn_type(t.dtype, 4, (int64_t[]){t.dim[0], channels, whole[2], whole[3]});
+  if (!layer_representable(c, 1, &made)) return false;
   x = nn_reshape(c->b, x, 5, (int64_t[]){t.dim[0], channels, places, w.rows, w.columns});
   for (int64_t k = 0; k < places; k++) {
     place_of(&w, k / w.kernel[1], k % w.kernel[1], starts, strides);

@@ -97,6 +97,10 @@ bool layer_pad(LayerCall *c, Value *result) {
                            mode);
   if (!check_sizes(c, &t, side, mode)) return false;
   if (constant) return pad_constant(c, cropped(c->b, x, side), side, result);
+  NnType made = t;
+  for (int i = 0; i < t.rank; i++)
+    for (int s = 0; s < 2; s++) made.dim[i] += side[s][i] > 0 ? side[s][i] : 0;
+  if (!nn_type_is_representable(&made)) return layer_error(c, "the result would have more than 2^40 elements");
   MlirValue whole = x;
   // Borders of an axis repeat those of the axes before it, as the axis by axis of PyTorch. Cuts come last.
   for (int axis = 0; axis < t.rank; axis++) {
@@ -107,7 +111,5 @@ bool layer_pad(LayerCall *c, Value *result) {
     if (side[1][axis] > 0) part[n++] = border(c->b, whole, axis, 1, side[1][axis], mode);
     if (n > 1) whole = nn_concat(c->b, n, part, axis);
   }
-  NnType made = nn_value_type(whole);
-  if (!nn_type_is_representable(&made)) return layer_error(c, "the result would have more than 2^40 elements");
   return layer_return(result, cropped(c->b, whole, side));
 }

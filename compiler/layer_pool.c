@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { X, KERNEL, STRIDE, PADDING, MAX_AXES = 3, MOST_PLACES = 256 };
+enum { X, KERNEL, SIZE = KERNEL, STRIDE, PADDING, MAX_AXES = 3, MOST_PLACES = 256, LARGEST = 1 << 20 };
 
 typedef struct Pool {
   LayerCall *c;
@@ -24,9 +24,10 @@ static int pooled_axes(const LayerCall *c, const NnType *t) {
   return 0;
 }
 
-static bool positive(const LayerCall *c, int i, int n, const int64_t *value) {
+static bool in_range(const LayerCall *c, int i, int64_t least, int n, const int64_t *value) {
   for (int k = 0; k < n; k++)
-    if (value[k] < 1) return layer_arg_error(c, i, "must be positive, found %lld", (long long)value[k]);
+    if (value[k] < least || value[k] > LARGEST)
+      return layer_arg_error(c, i, "must be from %lld to 2^20, found %lld", (long long)least, (long long)value[k]);
   return true;
 }
 
@@ -50,8 +51,9 @@ static bool pool_read(LayerCall *c, NnOp op, int dilation, int include_pad, int 
       (dilation >= 0 && !layer_sizes(c, dilation, p->axes, p->dilation)))
     return false;
   p->include_pad = include_pad >= 0 && layer_bool(c, include_pad);
-  if (!positive(c, KERNEL, p->axes, p->kernel) || !positive(c, STRIDE, p->axes, p->stride) ||
-      (dilation >= 0 && !positive(c, dilation, p->axes, p->dilation)))
+  if (!in_range(c, KERNEL, 1, p->axes, p->kernel) || !in_range(c, STRIDE, 1, p->axes, p->stride) ||
+      !in_range(c, PADDING, 0, 2 * p->axes, p->padding) ||
+      (dilation >= 0 && !in_range(c, dilation, 1, p->axes, p->dilation)))
     return false;
   if (layer_bool(c, ceil_mode)) read_ceil(p, &t);
   return true;
@@ -71,7 +73,12 @@ static MlirValue pool_two(const Pool *p, MlirValue x, int a, int b) {
       padding[2 * i + side] = (counts ? 0 : pad) + (side ? p->more[of[i]] : 0);
     }
   }
-  if (counts) x = nn_pad(p->c->b, x, low, high, none, 0);   // what counts is part of the image then
+  if (counts) {   // what counts is part of the image then
+    NnType t = nn_value_type(x);
+    for (int i = 2; i < 4; i++) t.dim[i] += low[i] + high[i];
+    if (!layer_representable(p->c, PADDING, &t)) return nn_null_value();
+    x = nn_pad(p->c->b, x, low, high, none, 0);
+  }
   NnAttr attrs[5] = {NN_I64S("kernel", kernel, 2), NN_I64S("strides", stride, 2), NN_I64S("padding", padding, 4),
                      NN_STR("layout", "nchw"), NN_BOOL("include_pad", p->include_pad && !counts)};
   MlirOperation made = layer_build(p->c, p->op, 1, &x, p->op == NN_OP_avgpool2d ? 5 : 4, attrs, NULL);
@@ -91,6 +98,9 @@ static MlirValue max_dilated(const Pool *p, MlirValue x, int i) {
                 (long long)t.dim[axis]);
     return nn_null_value();
   }
+  NnType whole = t;
+  whole.dim[axis] = padded;
+  if (!layer_representable(p->c, PADDING, &whole)) return nn_null_value();
   x = nn_pad(b, x, low, high, none, -INFINITY);
   for (int k = 0; k < t.rank; k++) strides[k] = 1;
   strides[axis] = p->stride[i];
@@ -165,14 +175,19 @@ MlirValue layer_window_means(NnBuilder *b, NnDtype dtype, int64_t n, int64_t o) 
   return nn_select(b, inside, nn_unary(b, NN_OP_recip, length), nn_constant(b, m, 0));
 }
 
-// The elements of all windows along an axis, each of the longest one's length: shorter ones repeat their last.
-static MlirValue spread_windows(NnBuilder *b, MlirValue x, int axis, int64_t o, int64_t *longest) {
-  int64_t n = nn_value_type(x).dim[axis];
+// The elements of all windows along an axis, each of the longest one's length: shorter ones repeat their last. Null
+// after reporting.
+static MlirValue spread_windows(const LayerCall *c, MlirValue x, int axis, int64_t o, int64_t *longest) {
+  NnBuilder *b = c->b;
+  NnType all = nn_value_type(x);
+  int64_t n = all.dim[axis];
   *longest = 0;
   for (int64_t i = 0; i < o; i++) {
     int64_t length = ((i + 1) * n + o - 1) / o - i * n / o;
     if (length > *longest) *longest = length;
   }
+  all.dim[axis] = o * *longest;
+  if (!layer_representable(c, SIZE, &all)) return nn_null_value();
   NnType t = nn_type(NN_I64, 2, (int64_t[]){o, *longest});
   MlirValue at = nn_binary(b, NN_OP_add, window_edge(b, t, 0, n, o, false), nn_iota(b, t, 1));
   MlirValue last = nn_binary(b, NN_OP_sub, window_edge(b, t, 0, n, o, true), nn_constant(b, t, 1));
@@ -181,19 +196,20 @@ static MlirValue spread_windows(NnBuilder *b, MlirValue x, int axis, int64_t o, 
 }
 
 static bool adaptive(LayerCall *c, NnOp op, Value *result) {
-  enum { SIZE = 1 };
   MlirValue x = layer_float_tensor(c, X);
   NnType t = nn_value_type(x);
   Pool p = {.c = c, .op = op, .axes = pooled_axes(c, &t), .dilation = {1, 1, 1}};
   int64_t size[MAX_AXES];
-  if (!p.axes || !layer_sizes(c, SIZE, p.axes, size) || !positive(c, SIZE, p.axes, size)) return false;
+  if (!p.axes || !layer_sizes(c, SIZE, p.axes, size) || !in_range(c, SIZE, 1, p.axes, size)) return false;
   for (int i = 0; i < p.axes; i++) {
     int64_t n = t.dim[2 + i], o = size[i];
-    if (o > 1 << 20) return layer_arg_error(c, SIZE, "must be from 1 to 2^20, found %lld", (long long)o);
     p.kernel[i] = p.stride[i] = n % o == 0 ? n / o : 1;
     if (n % o == 0) continue;
-    if (op == NN_OP_maxpool2d) x = spread_windows(c->b, x, 2 + i, o, &p.kernel[i]);
-    else x = layer_along(c->b, x, 2 + i, layer_window_means(c->b, t.dtype, n, o));
+    if (op == NN_OP_maxpool2d) x = spread_windows(c, x, 2 + i, o, &p.kernel[i]);
+    else if (layer_along_fits(c, SIZE, x, 2 + i, o))
+      x = layer_along(c->b, x, 2 + i, layer_window_means(c->b, t.dtype, n, o));
+    else return false;
+    if (nn_value_is_null(x)) return false;
     p.stride[i] = p.kernel[i];
   }
   return pool_build(&p, x, result);
