@@ -68,6 +68,7 @@ static MlirValue over_pairs(const LayerCall *c, int i, const NnType *all) {
     return nn_null_value();
   }
   to.dim[2] = all->dim[2];
+  if (!layer_representable(c, i, &to)) return nn_null_value();
   return nn_broadcast(c->b, x, to, (int64_t[]){0, 1, 2, 3});
 }
 
@@ -92,6 +93,7 @@ static bool make_bias(const LayerCall *c, const NnType *all, bool masks_pairs, M
   if (!nn_value_is_null(*bias)) {
     NnType other = nn_value_type(*bias), bits;
     for (int i = 0; i < 2; i++) t.dim[i] = other.dim[i] > t.dim[i] ? other.dim[i] : t.dim[i];
+    if (!layer_representable(c, MASK, &t)) return false;
     bits = t, bits.dtype = NN_I1;
     mask = nn_broadcast(c->b, mask, bits, (int64_t[]){0, 1, 2, 3});
     *bias = nn_broadcast(c->b, *bias, t, (int64_t[]){0, 1, 2, 3});

@@ -340,6 +340,8 @@ typedef struct NnAttention {
   double softcap;        // scores s become softcap tanh(s / softcap), before the bias; 0: they do not
 } NnAttention;
 NnAttention nn_attention_of(MlirOperation op);
+// The scores [B, H, queries, keys], which only nn_expand_differentiable and the gradient of a bias make as a tensor.
+NnType nn_attention_scores(MlirOperation op);
 // From operand types alone, without attributes but the layout; false: operands behind the n_needed first that are
 // neither mask, bias nor key.
 bool nn_attention_read(int n, const NnType *operand, int n_needed, bool heads_last, NnAttention *out);

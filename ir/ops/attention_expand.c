@@ -90,6 +90,11 @@ static MlirValue score_gradient(NnBuilder *b, const NnAttention *a, MlirOperatio
   return nn_binary(b, NN_OP_mul, p, nn_binary(b, NN_OP_sub, dp, sum));
 }
 
+NnType nn_attention_scores(MlirOperation op) {
+  NnAttention a = nn_attention_of(op);
+  return nn_type(nn_dtype_wide(a.dtype), 4, (int64_t[]){a.batch, a.heads, a.n_queries, a.n_keys});
+}
+
 MlirValue nn_attention_bias_grad(NnBuilder *b, MlirOperation op, MlirValue dy) {
   NnAttention a = nn_attention_of(op);
   MlirValue q = heads_first(b, &a, mlirOperationGetOperand(op, 0), false),

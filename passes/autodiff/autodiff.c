@@ -37,6 +37,22 @@ static bool reads_active(const Sweep *s, MlirOperation op) {
   return false;
 }
 
+// False after reporting a gradient of attention that needs the scores as a tensor, where no tensor has so many
+// elements.
+static bool scores_fit(const Sweep *s, MlirOperation op) {
+  NnOp kind = nn_op_of(op);
+  bool grad = kind == NN_OP_attention_grad || kind == NN_OP_attention_grad_packed;
+  if (!grad && kind != NN_OP_attention) return true;
+  int bias = nn_attention_of(op).bias;
+  if (!grad && (bias < 0 || !sweep_is_active(s, mlirOperationGetOperand(op, bias)))) return true;
+  NnType scores = nn_attention_scores(op);
+  char text[128];
+  if (nn_type_is_representable(&scores)) return true;
+  nn_error(op, "the gradient %s attention needs all scores, %s: more than 2^40 elements",
+           grad ? "of the gradient of" : "of the bias of", nn_type_format(&scores, text, sizeof text));
+  return false;
+}
+
 // An op without a gradient rule: its results are integers or steps of its operands, or are to have no gradient. Of
 // others the gradient would be missing.
 static bool is_constant_to_gradients(MlirOperation op, const NnOpInfo *info) {
@@ -61,6 +77,7 @@ bool sweep_mark_active(Sweep *s, MlirBlock block, MlirOperation end) {
       nn_error(op, "autodiff cannot differentiate '%.*s'", (int)name.length, name.data);
       return false;
     }
+    if (!scores_fit(s, op)) return false;
     if (make_differentiable(s, op)) {
       op = last;   // and on with what stands there now
       continue;
