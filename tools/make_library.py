@@ -119,6 +119,7 @@ CASES = [
     ('var', 'var(x, axes=[0, 2], correction=1, keepdims=true)', lambda x: torch.var(x, (0, 2), keepdim=True), R),
     ('prod', 'prod(x, axes=1)', lambda x: torch.prod(x, 1), X),
     ('prod_all', 'prod(x)', torch.prod, R),
+    ('prod_integers', 'cast(prod(spelt + 3000, axes=1), "f32") + 0 * sum(x)', lambda x: torch.prod(SPELT + 3000, 1).double() + 0 * x.sum(), X),
     ('logsumexp', 'logsumexp(x, axes=[0, 2])', lambda x: torch.logsumexp(x, (0, 2)), R),
     ('logsumexp_keepdims', 'logsumexp(x, axes=-1, keepdims=true)', lambda x: torch.logsumexp(x, -1, True), X),
     ('all_any', 'where(all(x > -1, axes=1), 1, 0.0) + where(any(x > 1, axes=1), 2, 0.0) + 0 * sum(x, axes=1)',
