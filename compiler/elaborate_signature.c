@@ -143,6 +143,14 @@ static const char *describe_shape(Elaborator *e, const NnType *t) {
 }
 
 bool shapes_do_not_fit(Elaborator *e, AstPos pos, const char *operator, const NnType * x, const NnType *y) {
+  bool fit = true;   // but for the number of elements
+  for (int i = 1; i <= x->rank && i <= y->rank; i++) {
+    int64_t a = x->dim[x->rank - i], b = y->dim[y->rank - i];
+    fit = fit && (a == b || a == 1 || b == 1);
+  }
+  if (fit)
+    return elaborator_error(e, pos, "%s %s %s would have more than 2^40 elements", describe_shape(e, x), operator,
+                            describe_shape(e, y));
   elaborator_error(e, pos, "shapes do not fit: %s %s %s", describe_shape(e, x), operator, describe_shape(e, y));
   elaborator_hint(e, "axes align from the right; sizes must be equal or 1");
   for (int i = 1; i <= x->rank && i <= y->rank; i++) {

@@ -127,8 +127,8 @@ bool layer_broadcast_to(LayerCall *c, Value *result) {
     int64_t from = t.dim[i], target = to.dim[to.rank - t.rank + i];
     fits = from == target || from == 1;
   }
-  if (!fits || !nn_type_is_representable(&to))
-    return layer_arg_error(c, 1, "%s cannot be stretched to this shape", value_describe(c->e, c->arg[0]));
+  if (fits && !layer_representable(c, 1, &to)) return false;
+  if (!fits) return layer_arg_error(c, 1, "%s cannot be stretched to this shape", value_describe(c->e, c->arg[0]));
   return layer_return(result, nn_broadcast_trailing(c->b, x, to));
 }
 
