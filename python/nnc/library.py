@@ -16,6 +16,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+import threading
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -241,7 +242,7 @@ class Net:
             self._check(model.describe(pointer, i, t))
             self._described[t.name.decode()] = t
         self._results = _numbers_of_kind(self._described, ('loss', 'metric'))
-        self._inputs: dict[tuple[str, ...], Any] = {}   # C structs of inputs by their names
+        self._inputs: dict[tuple[int, tuple[str, ...]], Any] = {}   # C structs of inputs by thread and names
         self._step, self._evaluate = model.step, model.evaluate
 
     # -- what it is
@@ -276,9 +277,10 @@ class Net:
 
     def _given(self, inputs: Mapping[str, Any]) -> tuple[Any, list[Any]]:
         names = tuple(inputs)
-        structs = self._inputs.get(names)
+        key = threading.get_ident(), names   # C reads another thread's meanwhile
+        structs = self._inputs.get(key)
         if structs is None:
-            structs = self._inputs[names] = (_Tensor * len(names))()
+            structs = self._inputs[key] = (_Tensor * len(names))()
             for t, name in zip(structs, names):
                 t.name = name.encode()
         return structs, [_fill(t, value) for t, value in zip(structs, inputs.values())]

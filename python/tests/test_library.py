@@ -210,6 +210,30 @@ def test_threads(folder):
     assert beside == alone * 2
 
 
+def test_two_threads_of_a_net(folder):
+    net = nnc.load(folder / 'libnet.so', threads=1, seed=1)
+    image, _ = batch(n=200000)
+    other = np.zeros_like(image)
+    expected, ended, refused = net.predict(image=image), threading.Event(), []
+
+    def disturb():
+        while not ended.is_set():
+            try:
+                net.predict(image=other)
+            except nnc.Error as error:
+                refused.append(error.status)
+    thread = threading.Thread(target=disturb)
+    thread.start()
+    for _ in range(20):
+        try:
+            assert (net.predict(image=image) == expected).all()
+        except nnc.Error as error:
+            refused.append(error.status)
+    ended.set()
+    thread.join()
+    assert set(refused) == {nnc.Status.BUSY}
+
+
 def test_compile(folder):
     net = nnc.compile(folder / 'net.nn', compiler=NNC, dtype='f64', memory_budget='1MiB', N=8, options={'threads': 1})
     assert net.info.batch == 8 and net['hidden.weight'].dtype == np.float64 and net.info.threads == 1
