@@ -482,7 +482,11 @@ def load(path: str | os.PathLike[str], *, threads: int = 0, device: int = 0, see
     # What the executable sets, too: threads that wait do not use up what others need. OpenMP reads it when it is loaded.
     if 'OMP_WAIT_POLICY' not in os.environ:
         os.environ.setdefault('GOMP_SPINCOUNT', '1000')
-    library = ctypes.CDLL(os.path.abspath(os.fspath(path)))
+    os.stat(path)   # the error names it
+    with tempfile.TemporaryDirectory(prefix='nnc-') as folder:   # by a name once loaded the linker gives the old library
+        link = os.path.join(folder, os.path.basename(os.fspath(path)))
+        os.symlink(os.path.abspath(os.fspath(path)), link)
+        library = ctypes.CDLL(link)
     model = _Model.in_dll(library, 'nnc_library_model')
     if model.interface != _INTERFACE:
         raise Error(Status.ARGUMENT, f'{path} has interface {model.interface}, this package knows {_INTERFACE}: compile '

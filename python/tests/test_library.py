@@ -234,6 +234,11 @@ def test_two_threads_of_a_net(folder):
     assert set(refused) == {nnc.Status.BUSY}
 
 
+def test_compile_again(folder, tmp_path):
+    nets = [nnc.compile(folder / 'net.nn', output=tmp_path / 'libagain.so', compiler=NNC, N=n) for n in (4, 8)]
+    assert [net.info.batch for net in nets] == [4, 8]
+
+
 def test_compile(folder):
     net = nnc.compile(folder / 'net.nn', compiler=NNC, dtype='f64', memory_budget='1MiB', N=8, options={'threads': 1})
     assert net.info.batch == 8 and net['hidden.weight'].dtype == np.float64 and net.info.threads == 1
