@@ -49,9 +49,7 @@ static const Frame *prelude_entry(const Elaborator *e) {
   return entry;
 }
 
-// A mistake in a function of the library is one of the call; where the message begins with the name of an argument, of
-// that argument.
-static AstPos user_position(const Elaborator *e, AstPos pos, const char *message) {
+AstPos user_position(const Elaborator *e, AstPos pos, const char *message) {
   const Frame *entry = pos.source && pos.source->is_prelude ? prelude_entry(e) : NULL;
   if (!entry) return pos;
   for (int i = 0; i < entry->block->n_parameters && *message == '\''; i++) {
@@ -329,7 +327,9 @@ MlirModule elaborate(MlirContext ctx, const AstFile *file, Define *defines, int 
     build_functions(&e);
     elaborate_others(&e);
   }
+  scratch = function_begin(&e, "check", MODE_PREDICT);   // defaults of optimizers and schedules are evaluated again
   check_names(&e);
+  function_discard(scratch);
   flush_callers(&e);
   diag_release(e.diagnostics);
   pool_free(e.pool);

@@ -127,8 +127,8 @@ static Slot *find_or_make_slot(Elaborator *e, AstPos pos, const char *name, NnTy
     return NULL;
   }
   name_table_set(e->pool, &f->places, path, f->n_slots);
-  Slot slot =
-      {.path = path, .init = init, .type = type, .is_state = is_state, .pos = pos, .value = placeholder(e, type)};
+  Slot slot = {.path = path, .init = init, .type = type, .is_state = is_state, .value = placeholder(e, type)};
+  slot.pos = user_position(e, pos, "");
   slot.updated = slot.value;
   PUSH(e, f->slots, f->n_slots, f->cap_slots, slot);
   remember_placeholder(e, f, slot.value);
@@ -318,6 +318,15 @@ static MlirValue add_argument(MlirOperation func, NnType type, MlirLocation loc)
   return mlirBlockAddArgument(nn_function_body(func), nn_type_to_mlir(mlirOperationGetContext(func), &type), loc);
 }
 
+// What is returned, or kept, unchanged. A state that keeps its own value is not updated.
+static void replace_results(Function *f, MlirValue value, MlirValue arg) {
+  for (int k = 0; k < f->n_outputs; k++)
+    if (mlirValueEqual(f->outputs[k].value, value)) f->outputs[k].value = arg;
+  for (int k = 0; k < f->n_slots; k++)
+    if (mlirValueEqual(f->slots[k].updated, value) && !mlirValueEqual(f->slots[k].value, value))
+      f->slots[k].updated = arg;
+}
+
 static void write_arguments(Elaborator *e, Function *f, MlirOperation func, int *index_of_slot) {
   MlirLocation loc = f->builder.loc;
   MlirContext ctx = mlirOperationGetContext(func);
@@ -336,11 +345,10 @@ static void write_arguments(Elaborator *e, Function *f, MlirOperation func, int 
       attrs[n_attrs++] = NN_STR(ATTR_mean, staging->mean);
       attrs[n_attrs++] = NN_STR(ATTR_std, staging->std);
     }
-    mlirValueReplaceAllUsesOfWith(f->inputs[i].value, add_argument(func, f->inputs[i].type, loc));
+    MlirValue arg = add_argument(func, f->inputs[i].type, loc);
+    replace_results(f, f->inputs[i].value, arg);
+    mlirValueReplaceAllUsesOfWith(f->inputs[i].value, arg);
     dictionaries[n] = nn_attr_dictionary(ctx, n_attrs, attrs);
-    for (int k = 0; k < f->n_outputs; k++)
-      if (mlirValueEqual(f->outputs[k].value, f->inputs[i].value))
-        f->outputs[k].value = mlirBlockGetArgument(nn_function_body(func), n);
   }
   if (f->n_keys) {
     NnType type = nn_type(NN_I32, 2, (int64_t[]){f->n_keys, 4});
@@ -362,8 +370,7 @@ static void write_arguments(Elaborator *e, Function *f, MlirOperation func, int 
       if (update) attrs[n_attrs++] = NN_STR(ATTR_update, update);
       MlirValue arg = add_argument(func, s->type, loc);
       dictionaries[n] = nn_attr_dictionary(ctx, n_attrs, attrs);
-      for (int k = 0; k < f->n_outputs; k++)
-        if (mlirValueEqual(f->outputs[k].value, s->value)) f->outputs[k].value = arg;
+      replace_results(f, s->value, arg);
       mlirValueReplaceAllUsesOfWith(s->value, arg);
       index_of_slot[i] = n++;
     }

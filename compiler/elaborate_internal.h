@@ -214,6 +214,8 @@ bool elaborator_give_up(Elaborator *e, AstPos pos, const char *format, ...) __at
 bool elaborator_stack_ok(Elaborator *e, AstPos pos);
 void elaborator_note(Elaborator *e, AstPos pos, const char *format, ...) __attribute__((format(printf, 3, 4)));
 const AstItem *find_block(const Elaborator *e, const char *name);
+// The user's place of a mistake in a function of the library: the call, or the argument that the message begins with.
+AstPos user_position(const Elaborator *e, AstPos pos, const char *message);
 MlirLocation location_of(Elaborator *e, AstPos pos);
 
 // elaborate_function.c
@@ -262,6 +264,8 @@ bool eval_if(Elaborator *e, const AstExpr *x, Value *result, bool *has_result);
 // elaborate_scan.c
 bool eval_scan(Elaborator *e, const AstExpr *x, Value *result);
 
+// A built-in function. Parts of others, whose names begin with '_', are not for programs.
+const LayerInfo *function_find(const Elaborator *e, const char *name);
 bool name_is_known(Elaborator *e, const char *name);
 bool report_unknown_name(Elaborator *e, const AstExpr *x);   // false
 void report_unknown_function(Elaborator *e, const AstExpr *x);

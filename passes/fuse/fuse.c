@@ -8,6 +8,32 @@
 
 #include "passes/fuse/fuse.h"
 #include "passes/passes.h"
+#include "passes/plan/plan.h"
+
+static int argument_of(MlirValue v) {
+  while (!mlirValueIsABlockArgument(v)) {
+    MlirOperation op = nn_value_def(v);
+    if (!nn_is_alias(op)) return -1;
+    v = mlirOperationGetOperand(op, 0);
+  }
+  return (int)mlirBlockArgumentGetArgNumber(v);
+}
+
+// An update that is the value another argument had (`update last = w`) is copied before that argument is overwritten.
+static void copy_kept(MlirOperation func) {
+  MlirOperation ret = nn_function_return(func);
+  int n = nn_function_n_results(func);
+  for (int r = 0; r < n; r++) {
+    int64_t tied = nn_result_i64(func, r, ATTR_tied, -1);
+    MlirValue v = mlirOperationGetOperand(ret, r);
+    int arg = tied < 0 ? -1 : argument_of(v);
+    bool overwritten = false;
+    for (int k = 0; k < n && arg >= 0 && arg != tied; k++) overwritten |= nn_result_i64(func, k, ATTR_tied, -1) == arg;
+    if (!overwritten) continue;
+    NnBuilder b = nn_builder_before(ret);
+    mlirOperationSetOperand(ret, r, mlirOperationGetResult(nn_build(&b, NN_OP_copy, 1, &v, 0, NULL, NULL), 0));
+  }
+}
 
 // Requires: no COMPOSITE ops; every op of a public function in its entry block, operands before users.
 // Establishes: docs/internals.md, "Kernels". Ops keep an order that respects data and, where the order before did, lets
@@ -32,5 +58,8 @@ bool nn_pass_fuse(MlirModule module, const NnPassRun *run) {
     fuse_graph_free(&g);
   }
   fuse_kernels_destroy(kernels);
+  MlirOperation functions[16];
+  int n = nn_public_functions(module, functions, 16);
+  for (int f = 0; ok && f < n; f++) copy_kept(functions[f]);
   return ok;
 }
