@@ -103,6 +103,7 @@ static const struct {
     {"T_0", OPTION_COUNT, 1, OPTION_BIG},
     {"T_mult", OPTION_COUNT, 1, OPTION_BIG},
     {"gamma", OPTION_REAL, 0, 1},
+    {"pct_start", OPTION_REAL, 0, 1},
 };
 
 static OptionKind kind_of(Value otherwise) {

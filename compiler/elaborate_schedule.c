@@ -45,6 +45,15 @@ static const AstItem *find_schedule(Elaborator *e, AstPos pos, const char *name)
 // --- Scalars as C
 // ------------------------------------------------------------------------------------------------------------
 
+// All values are doubles: what a cast does to one.
+static const char *pattern_of_cast(MlirOperation cast) {
+  NnDtype from = nn_value_type(nn_operand(cast, 0)).dtype, to = nn_value_type(mlirOperationGetResult(cast, 0)).dtype;
+  if (to == NN_F64) return "$0";
+  if (to == NN_F32) return "(float)$0";
+  if (to == NN_I32 || to == NN_I64) return nn_dtype_is_float(from) ? "trunc($0)" : "$0";
+  return NULL;
+}
+
 // The pattern of an op's value; $0, $1, $2 are its operands. NULL: it has none.
 static const char *pattern_of(MlirOperation op, char *text, size_t size) {
   char predicate[8];
@@ -74,7 +83,7 @@ static const char *pattern_of(MlirOperation op, char *text, size_t size) {
   case NN_OP_and: return "$0 && $1";
   case NN_OP_or: return "$0 || $1";
   case NN_OP_select: return "$0 ? $1 : $2";
-  case NN_OP_cast:
+  case NN_OP_cast: return pattern_of_cast(op);
   case NN_OP_reshape:
   case NN_OP_broadcast: return "$0";
   case NN_OP_compare:
@@ -133,6 +142,9 @@ static bool write_function(Elaborator *e, const Function *f, AstPos pos, MlirVal
 // --- The line
 // ----------------------------------------------------------------------------------------------------------------
 
+// INFINITY: the optimizer has a mistake.
+static double known_rate(double rate) { return isfinite(rate) ? rate : 1; }
+
 static bool call_schedule(Elaborator *e, const AstExpr *x, const AstItem *item, AstPos pos, double rate,
                           Value *result) {
   int n_args = x && x->kind == AST_CALL ? x->call.n_args : 0, n, *place;
@@ -149,7 +161,7 @@ static bool call_schedule(Elaborator *e, const AstExpr *x, const AstItem *item, 
     all[i] = (CallArg){.name = name, .pos = pos};
     Variable *v = find_variable(e->frame, name);
     for (int k = 0; k < N_GIVEN; k++)
-      if (strcmp(name, given[k]) == 0) all[i].value = k == 2 ? value_float(rate) : v->value;
+      if (strcmp(name, given[k]) == 0) all[i].value = k == 2 ? value_float(known_rate(rate)) : v->value;
   }
   for (int i = 0; i < n; i++) all[place[i]].value = value[i];
   for (int i = 0; i < n; i++)
@@ -166,7 +178,7 @@ static bool is_expression(const Elaborator *e, const AstExpr *x) {
   if (x->kind == AST_NAME)
     return strcmp(x->text, "step") == 0 || strcmp(x->text, "steps") == 0 || find_variable(e->globals, x->text);
   if (x->kind == AST_CALL)
-    return !schedule_find(e, x->call.callee) && (find_block(e, x->call.callee) || layer_find(x->call.callee));
+    return !schedule_find(e, x->call.callee) && (find_block(e, x->call.callee) || function_find(e, x->call.callee));
   return true;
 }
 
@@ -177,13 +189,22 @@ static bool evaluate(Elaborator *e, const AstExpr *x, AstPos pos, double rate, V
     return item && call_schedule(e, x, item, pos, rate, factor);
   }
   if (!eval(e, x, factor)) return false;
-  return value_binary(e, x->pos, "/", *factor, value_float(rate > 0 ? rate : 1), factor);
+  return value_binary(e, x->pos, "/", *factor, value_float(rate > 0 ? known_rate(rate) : 1), factor);
 }
 
 static bool is_number(Elaborator *e, AstPos pos, Value v) {
   bool scalar = v.kind == VALUE_TENSOR && nn_value_type(v.tensor).rank == 0 && nn_value_type(v.tensor).dtype == NN_F64;
   return scalar || v.kind == VALUE_INT || v.kind == VALUE_FLOAT ||
          elaborator_error(e, pos, "a schedule must be a number, found %s", value_describe(e, v));
+}
+
+// Constants, which were computed at compile time.
+static bool is_finite(Elaborator *e, const Function *f, AstPos pos) {
+  NN_FOREACH_OP (op, f->block) {
+    if (nn_op_of(op) == NN_OP_constant && !isfinite(nn_attr_f64(op, "value", 0)))
+      return elaborator_error(e, pos, "the schedule is not a finite number");
+  }
+  return true;
 }
 
 bool settings_schedule(Elaborator *e, const AstStmt *s, double rate) {
@@ -204,7 +225,8 @@ bool settings_schedule(Elaborator *e, const AstStmt *s, double rate) {
   for (int i = 0; i < 2; i++)
     set_variable(e, given[i], pos, value_tensor(function_add_input(e, given[i], nn_scalar(NN_F64), false, NULL)));
   bool ok = evaluate(e, x, pos, rate, &factor) && is_number(e, pos, factor) &&
-            value_to_tensor(e, pos, factor, NN_F64, &value) && write_function(e, f, pos, value, &text);
+            value_to_tensor(e, pos, factor, NN_F64, &value) && is_finite(e, f, x ? x->pos : pos) &&
+            write_function(e, f, pos, value, &text);
   if (ok) set_module_attr(e, ATTR_schedule, text_attr(e, text));
   frame_pop(e);
   e->dtype = dtype;

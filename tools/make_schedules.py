@@ -48,9 +48,13 @@ golden = {
     'cosine_restarts(T_0=5, T_mult=2)': rates(lambda o: sched.CosineAnnealingWarmRestarts(o, 5, 2)),
     'one_cycle': None,
     'one_cycle(pct_start=0.25, div_factor=10)': None,
+    'one_cycle(pct_start=0.025)': [LR / 25] + [  # in which PyTorch divides by zero
+        LR * (4e-6 + (1 - 4e-6) * 0.5 * (1 + math.cos(math.pi * i / (STEPS - 1)))) for i in range(1, STEPS)
+    ],
     'mine(share=0.25)': [LR if s < 10 else 0.125 for s in range(1, STEPS + 1)],
     '0.3 * minimum(step / 10, (10 / step) ** half)': [0.3 * min(s / 10, (10 / s) ** 0.5) for s in range(1, STEPS + 1)],
     'where(step > steps / 2, 0.1, 0.2)': [0.1 if s > 20 else 0.2 for s in range(1, STEPS + 1)],
+    '0.1 * cast(cast(step / 3, "i32"), "f64")': [0.1 * (s // 3) for s in range(1, STEPS + 1)],
     '0.25': [0.25] * STEPS,
 }
 
