@@ -129,7 +129,7 @@ static bool infer_from_expression(Elaborator *e, const AstExpr *x, int n, DataIn
 static const char *argument_kind(const Elaborator *e, const AstExpr *call, int i) {
   const char *name = call->call.args[i].name.text, *kind = NULL;
   const AstItem *block = find_block(e, call->call.callee);
-  const LayerInfo *layer = block ? NULL : layer_find(call->call.callee);
+  const LayerInfo *layer = block ? NULL : function_find(e, call->call.callee);
   for (int k = 0; block && k < block->n_parameters; k++)
     if (name ? strcmp(block->parameters[k].name.text, name) == 0 : k == i) kind = block->parameters[k].kind;
   if (layer) kind = layer_argument_kind(layer, i, name);

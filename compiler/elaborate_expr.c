@@ -29,10 +29,15 @@ static void hint_name(Elaborator *e, const char *name) {
   NameSearch nearest = name_search(name);
   for (int i = 0; i < e->frame->n; i++) name_consider(&nearest, e->frame->variables[i].name);
   for (int i = 0; i < e->globals->n; i++) name_consider(&nearest, e->globals->variables[i].name);
-  if (find_block(e, name) || layer_find(name)) elaborator_hint(e, "'%s' is a function: call it as %s(…)", name, name);
+  if (find_block(e, name) || function_find(e, name))
+    elaborator_hint(e, "'%s' is a function: call it as %s(…)", name, name);
   else if (elsewhere_word(name)) elaborator_hint(e, "%s", elsewhere_word(name));
   else if (nearest.best) elaborator_hint(e, "did you mean '%s'?", nearest.best);
   else hint_declaration(e, name);
+}
+
+const LayerInfo *function_find(const Elaborator *e, const char *name) {
+  return *name == '_' && !e->frame->is_prelude ? NULL : layer_find(name);
 }
 
 // zeros, ones: functions that are called without parentheses.
@@ -138,7 +143,7 @@ const char *model_named(const Elaborator *e, const AstExpr *call) {
 
 static bool eval_call(Elaborator *e, const AstExpr *x, Value *result) {
   const AstItem *block = find_block(e, x->call.callee);
-  const LayerInfo *layer = block ? NULL : layer_find(x->call.callee);
+  const LayerInfo *layer = block ? NULL : function_find(e, x->call.callee);
   int n = x->call.n_args;
   CallArg *args = elaborator_alloc(e, sizeof *args * (size_t)(n + 1));
   const char *model = block ? NULL : model_named(e, x);

@@ -20,7 +20,7 @@ static void check_exprs(Elaborator *e, int n, AstExpr *const *items) {
 static void check_call(Elaborator *e, const AstExpr *x) {
   int n = x->call.n_args;
   const AstItem *block = find_block(e, x->call.callee);
-  const LayerInfo *layer = block ? NULL : layer_find(x->call.callee);
+  const LayerInfo *layer = block ? NULL : function_find(e, x->call.callee);
   CallArg *args = elaborator_alloc(e, sizeof *args * (size_t)(n + 1));
   for (int i = 0; i < n; i++) {
     const AstArg *a = &x->call.args[i];

@@ -22,7 +22,7 @@ const AstItem *optimizer_find(const Elaborator *e, const char *name) {
   for (int i = 0; i < e->file->n_items && !e->frame->is_prelude; i++)
     if (e->file->items[i]->kind == AST_OPTIMIZER && strcmp(e->file->items[i]->name.text, name) == 0)
       return e->file->items[i];
-  return method_find(AST_OPTIMIZER, name);
+  return *name == '_' && !e->frame->is_prelude ? NULL : method_find(AST_OPTIMIZER, name);
 }
 
 // Those of the file, then those of the library; NULL behind the last.
@@ -304,6 +304,9 @@ static bool add_result(Elaborator *e, const AstItem *o, NnType type, Value resul
   return true;
 }
 
+// Averages and sums of gradients, which have names beside the states of the optimizer.
+static bool is_taken(const char *state) { return strcmp(state, "ema") == 0 || strcmp(state, "grad_accum") == 0; }
+
 static bool build_update(Elaborator *e, Update *u) {
   const Group *g = &e->groups[u->group];
   const AstItem *o = g->optimizer;
@@ -321,6 +324,9 @@ static bool build_update(Elaborator *e, Update *u) {
   for (int i = 0; i < f->n_slots; i++) {
     f->slots[i].declared = false;   // no text goes on with it
     u->states[u->n_states++] = f->slots[i].path;
+    if (is_taken(f->slots[i].path))
+      ok = elaborator_error(e, f->slots[i].pos, "'%s' is the name of what training keeps of a parameter",
+                            f->slots[i].path);
     if (f->slots[i].is_state) continue;
     ok = elaborator_error(e, f->slots[i].pos, "an optimizer has no parameters of its own: '%s'", f->slots[i].path);
     elaborator_hint(e, "state %s: f32[…] is kept from step to step", f->slots[i].path);
