@@ -41,6 +41,13 @@ static bool reads_active(const Sweep *s, MlirOperation op) {
 // elements.
 static bool scores_fit(const Sweep *s, MlirOperation op) {
   NnOp kind = nn_op_of(op);
+  NnScan scan;
+  if (is_scan(op) && nn_scan_called(s->module, op, &scan)) {
+    MlirOperation at = mlirBlockGetFirstOperation(nn_function_body(scan.body));
+    for (; !mlirOperationIsNull(at); at = mlirOperationGetNextInBlock(at))
+      if (!scores_fit(s, at)) return false;
+    return true;
+  }
   bool grad = kind == NN_OP_attention_grad || kind == NN_OP_attention_grad_packed;
   if (!grad && kind != NN_OP_attention) return true;
   int bias = nn_attention_of(op).bias;
