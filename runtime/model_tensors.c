@@ -222,7 +222,7 @@ static const NncTensor *find_input(const NncFunction *f, const char *name) {
 static nnc_status check_place(const nnc_net *net, const NncTensor *input, const nnc_tensor *given) {
   const char *base = net->s.arena.base, *data = given->data;
   bool inside = data >= base + nnc_program.persistent_bytes && data < base + net->s.arena.bytes;
-  if (!inside || data == base + input->offset) return NNC_OK;
+  if (!inside || (data == base + input->offset && (NncDtype)given->type == input->dtype)) return NNC_OK;
   return FAIL(NNC_ERROR_ARGUMENT, "%s: its data lies where the step works", given->name);
 }
 

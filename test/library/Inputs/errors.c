@@ -127,6 +127,9 @@ static void test_steps(nnc_net *net) {
   CHECK(m->find(net, "image", &own) == NNC_OK && own.data, "the place of an input");
   wrong[0] = inputs[0], wrong[1] = inputs[1], wrong[1].data = (char *)own.data + 64;
   expect(net, m->step(net, 2, wrong), NNC_ERROR_ARGUMENT, "lies where the step works");
+  CHECK(m->find(net, "label", &own) == NNC_OK && own.data, "the place of an input");
+  wrong[1].data = own.data, wrong[1].type = NNC_TYPE_I64;   // which would be read as the input's own type
+  expect(net, m->step(net, 2, wrong), NNC_ERROR_ARGUMENT, "lies where the step works");
   float scores[16][3];
   nnc_tensor out = {.name = "output", .type = NNC_TYPE_F32, .data = scores}, named;
   for (int64_t i = 0; m->describe(net, i, &named) == NNC_OK; i++)
