@@ -22,6 +22,7 @@ from nnc.safetensors import load, save
 from nnc.text import snake_case
 
 BOUND = {'f64': 1e-9, 'f32': 1e-4}
+ROUNDING = {'f64': 1e-5, 'f32': 1e-3}   # of the largest gradient: where terms cancel, as in a key's bias, rounding leaves BOUND times that
 RATE = 0.0001   # small steps: with large ones rounding errors of deep networks grow a hundredfold in each
 
 
@@ -194,7 +195,7 @@ def run_program(program, folder, module, args, kwargs, dtype, steps, mode, secon
         loss.backward()
         if k == 0:
             errors['loss'] = difference(got['loss'], loss.detach(), max((o.detach().abs().max().item() for o in outs if o.is_floating_point()), default=0) * 1e-3)
-            floor = max((p.grad.abs().max().item() for p in first.values() if p.grad is not None), default=0) * 1e-5      # rounding: 1e-14 of the largest
+            floor = max((p.grad.abs().max().item() for p in first.values() if p.grad is not None), default=0) * ROUNDING[dtype]
             for n, p in first.items():
                 if p.grad is not None and p.requires_grad:
                     if f'grad.{n}' not in got and not p.grad.any():
