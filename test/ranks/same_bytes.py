@@ -48,8 +48,8 @@ def make_data(folder):
         "rating": ("F32", [RECORDS, 1], struct.pack(f"<{RECORDS}f", *numbers[:RECORDS]))})
 
 # name, file, what -D gives it, what is replaced in it, options of nnc
-LSTM = [("continued=true", ""), (", )", ")"), ("state h0: f32[N, H]; state c0: f32[N, H]", "param h0: f32[N, H] = zeros; param c0: f32[N, H] = zeros"),
-        ("update h0 = h; update c0 = c", "")]
+LSTM = [("continued=true", ""), (", )", ")"), ("state h0: f32[N, H]", "param h0: f32[N, H] = zeros"), ("state c0: f32[N, H]", "param c0: f32[N, H] = zeros"),
+        ("update h0 = h\n", "\n"), ("update c0 = c\n", "\n")]
 CASES = [
     ("lenet", "lenet.nn", ["N=8"], [], []),
     ("resnet", "resnet_cifar.nn", ["N=4", "size=8", "n=1", "width=4"], [], []),
