@@ -76,7 +76,9 @@ static const char *pattern_of(MlirOperation op, char *text, size_t size) {
   case NN_OP_add: return "$0 + $1";
   case NN_OP_sub: return "$0 - $1";
   case NN_OP_mul: return "$0 * $1";
-  case NN_OP_div: return "$0 / $1";
+  case NN_OP_div:   // of integers as in kernels
+    return nn_dtype_is_float(nn_value_type(mlirOperationGetResult(op, 0)).dtype) ? "$0 / $1"
+                                                                                : "$1 == 0 ? $0 : floor($0 / $1)";
   case NN_OP_pow: return "pow($0, $1)";
   case NN_OP_max: return "fmax($0, $1)";
   case NN_OP_min: return "fmin($0, $1)";

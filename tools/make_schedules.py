@@ -55,6 +55,9 @@ golden = {
     '0.3 * minimum(step / 10, (10 / step) ** half)': [0.3 * min(s / 10, (10 / s) ** 0.5) for s in range(1, STEPS + 1)],
     'where(step > steps / 2, 0.1, 0.2)': [0.1 if s > 20 else 0.2 for s in range(1, STEPS + 1)],
     '0.1 * cast(cast(step / 3, "i32"), "f64")': [0.1 * (s // 3) for s in range(1, STEPS + 1)],
+    '0.5 ** (cast(step, "i32") // 7)': [0.5 ** (s // 7) for s in range(1, STEPS + 1)],
+    '0.5 ** ((5 - cast(step, "i32")) // -3 + 4)': [0.5 ** ((5 - s) // -3 + 4) for s in range(1, STEPS + 1)],
+    '0.1 * (1 + cast(step, "i32") % 3)': [0.1 * (1 + s % 3) for s in range(1, STEPS + 1)],
     '0.25': [0.25] * STEPS,
 }
 
