@@ -151,13 +151,12 @@ MlirLocation location_of(Elaborator *e, AstPos pos) { return diag_location(e->ct
 const AstItem *find_block(const Elaborator *e, const char *name) {
   int place = e->frame->is_prelude ? -1 : name_table_get(&e->blocks, name);
   bool in_optimizer = e->frame->block && e->frame->block->kind == AST_OPTIMIZER;   // which may call another
-  return place >= 0 ? e->file->items[place] : in_optimizer ? optimizer_find(e, name) : NULL;
+  return place >= 0 ? e->file->items[place] : in_optimizer ? method_of(e, AST_OPTIMIZER, name) : NULL;
 }
 
 static void check_declaration(Elaborator *e, const AstItem *b) {
-  const AstItem *first = b->kind == AST_OPTIMIZER  ? optimizer_find(e, b->name.text)
-                         : b->kind == AST_SCHEDULE ? schedule_find(e, b->name.text)
-                                                   : find_block(e, b->name.text);
+  bool is_method = b->kind == AST_OPTIMIZER || b->kind == AST_SCHEDULE;
+  const AstItem *first = is_method ? method_of(e, b->kind, b->name.text) : find_block(e, b->name.text);
   if (b->kind == AST_OPTIMIZER) optimizer_check_declaration(e, b);
   if (first != b) {
     elaborator_error(e, b->name.pos, "'%s' is declared twice", b->name.text);

@@ -375,10 +375,14 @@ bool option_literal(Elaborator *e, const AstExpr *x, CallArg *arg);
 void options_check(Elaborator *e, AstPos pos, const char *of, int n_args, const AstArg *args, int n,
                    const Option *options);
 
+// elaborate_method.c: optimizers and schedules, the program's own before those of the library
+const AstItem *method_of(const Elaborator *e, AstItemKind kind, const char *name);            // NULL: there is none
+const AstItem *method_nth(const Elaborator *e, AstItemKind kind, int i);                      // NULL behind the last
+const AstItem *method_named(Elaborator *e, AstItemKind kind, AstPos pos, const char *name);   // NULL: an error is told
+
 // elaborate_optimizer.c
-const AstItem *optimizer_find(const Elaborator *e, const char *name);   // NULL: none
-void optimizer_check_declaration(Elaborator *e, const AstItem *o);      // its arguments
-bool settings_optimizer(Elaborator *e, const AstStmt *s);               // and the groups; s NULL: there is no line
+void optimizer_check_declaration(Elaborator *e, const AstItem *o);   // its arguments
+bool settings_optimizer(Elaborator *e, const AstStmt *s);            // and the groups; s NULL: there is no line
 void optimizer_write_groups(Elaborator *e);
 void optimizer_check_line(Elaborator *e, const AstStmt *s, const AstExpr *x);   // x: the optimizer and its arguments
 void optimizer_check_group(Elaborator *e, const AstStmt *s);
@@ -388,7 +392,6 @@ const char *optimizer_update_of(Elaborator *e, const char *path, NnType type);
 bool optimizer_keeps(Elaborator *e, const char *state);   // some update has a state of this name
 
 // elaborate_schedule.c
-const AstItem *schedule_find(const Elaborator *e, const char *name);
 bool settings_schedule(Elaborator *e, const AstStmt *s, double rate);   // s NULL: there is no line; rate: the
                                                                         // optimizer's
 void schedule_check_line(Elaborator *e, const AstStmt *s, const AstExpr *x);

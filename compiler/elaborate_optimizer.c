@@ -18,23 +18,6 @@ enum { FIRST_OPTION = 2 };   // behind the parameter and its gradient
 
 static const Option frozen_option = {"frozen", OPTION_FLAG, {.kind = VALUE_BOOL}, 0, 1};
 
-const AstItem *optimizer_find(const Elaborator *e, const char *name) {
-  for (int i = 0; i < e->file->n_items && !e->frame->is_prelude; i++)
-    if (e->file->items[i]->kind == AST_OPTIMIZER && strcmp(e->file->items[i]->name.text, name) == 0)
-      return e->file->items[i];
-  return *name == '_' && !e->frame->is_prelude ? NULL : method_find(AST_OPTIMIZER, name);
-}
-
-// Those of the file, then those of the library; NULL behind the last.
-static const AstItem *optimizer_at(const Elaborator *e, int i) {
-  for (int k = 0; k < e->file->n_items; k++)
-    if (e->file->items[k]->kind == AST_OPTIMIZER && i-- == 0) return e->file->items[k];
-  return method_at(AST_OPTIMIZER, i);
-}
-
-// Parts of others, whose names begin so, are not for programs.
-static bool is_part(const AstItem *o) { return *o->name.text == '_'; }
-
 void optimizer_check_declaration(Elaborator *e, const AstItem *o) {
   bool has_rate = false, tensors = o->n_parameters >= FIRST_OPTION;
   for (int i = 0; i < o->n_parameters; i++) {
@@ -46,23 +29,6 @@ void optimizer_check_declaration(Elaborator *e, const AstItem *o) {
   elaborator_error(e, o->name.pos, "optimizer '%s' needs the parameter, its gradient and 'lr' as arguments",
                    o->name.text);
   elaborator_hint(e, "optimizer %s(parameter, gradient, lr=0.01) { parameter - lr * gradient }", o->name.text);
-}
-
-static const AstItem *find_optimizer(Elaborator *e, AstPos pos, const char *name) {
-  const AstItem *o = optimizer_find(e, name);
-  if (o && !is_part(o)) return o;
-  NameSearch nearest = name_search(name);
-  const char *all = NULL;
-  for (int i = 0; optimizer_at(e, i); i++) {
-    const char *other = optimizer_at(e, i)->name.text, *joint = optimizer_at(e, i + 1) ? "," : " and";
-    if (is_part(optimizer_at(e, i))) continue;
-    name_consider(&nearest, other);
-    all = all ? elaborator_format(e, "%s%s %s", all, joint, other) : other;
-  }
-  elaborator_error(e, pos, "unknown optimizer '%s'", name);
-  if (nearest.best) elaborator_hint(e, "did you mean '%s'?", nearest.best);
-  else elaborator_hint(e, "the optimizers are %s", all);
-  return NULL;
 }
 
 static bool is_step(const AstParameter *p) { return strcmp(p->name.text, "step") == 0; }
@@ -109,7 +75,7 @@ static bool read_call(Elaborator *e, AstPos pos, const AstExpr *x, Group *g) {
   const char *name = call ? x->call.callee : x->text;
   CallArg *args = elaborator_alloc(e, sizeof *args * (size_t)(n + 1));
   if (n && !eval_args(e, n, x->call.args, args)) return false;
-  g->optimizer = find_optimizer(e, x->pos, name);
+  g->optimizer = method_named(e, AST_OPTIMIZER, x->pos, name);
   return g->optimizer && read_arguments(e, pos, name, false, n, args, g);
 }
 
@@ -132,7 +98,8 @@ static bool group_incomplete(Elaborator *e, const AstStmt *s) {
 static const AstExpr *own_optimizer(const Elaborator *e, const AstStmt *s, int n_patterns) {
   const AstArg *a = n_patterns < s->setting.n_args ? &s->setting.args[n_patterns] : NULL;
   if (!a || a->name.text) return NULL;
-  bool call = a->value->kind == AST_CALL, name = a->value->kind == AST_NAME && optimizer_find(e, a->value->text);
+  bool call = a->value->kind == AST_CALL,
+       name = a->value->kind == AST_NAME && method_of(e, AST_OPTIMIZER, a->value->text);
   return call || name ? a->value : NULL;
 }
 
@@ -224,7 +191,7 @@ bool settings_averaged(Elaborator *e, const char *path) {
 
 void optimizer_check_line(Elaborator *e, const AstStmt *s, const AstExpr *x) {
   const char *callee = x->kind == AST_NAME ? x->text : x->call.callee;
-  const AstItem *o = find_optimizer(e, x->pos, callee);
+  const AstItem *o = method_named(e, AST_OPTIMIZER, x->pos, callee);
   Option *options;
   int n, *place;
   if (!o || !optimizer_options(e, o, false, &n, &options, &place)) return;
@@ -235,10 +202,10 @@ void optimizer_check_line(Elaborator *e, const AstStmt *s, const AstExpr *x) {
 // Whose optimizer it is is not known: it may have any option that some optimizer has.
 static int all_options(Elaborator *e, Option **options) {
   int n = 0, capacity = 0;
-  for (int i = 0; optimizer_at(e, i); i++) {
+  for (int i = 0; method_nth(e, AST_OPTIMIZER, i); i++) {
     Option *some;
     int n_some, *place;
-    if (!optimizer_options(e, optimizer_at(e, i), false, &n_some, &some, &place)) continue;
+    if (!optimizer_options(e, method_nth(e, AST_OPTIMIZER, i), false, &n_some, &some, &place)) continue;
     for (int k = 0; k < n_some; k++) {
       int same = 0;
       while (same < n && strcmp((*options)[same].name, some[k].name) != 0) same++;

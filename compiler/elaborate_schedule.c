@@ -14,34 +14,6 @@
 static const char *const given[] = {"step", "steps", "lr"};
 enum { N_GIVEN = 3 };
 
-static const AstItem *schedule_at(const Elaborator *e, int i) {
-  for (int k = 0; k < e->file->n_items; k++)
-    if (e->file->items[k]->kind == AST_SCHEDULE && i-- == 0) return e->file->items[k];
-  return method_at(AST_SCHEDULE, i);
-}
-
-const AstItem *schedule_find(const Elaborator *e, const char *name) {
-  for (int i = 0; schedule_at(e, i); i++)
-    if (strcmp(schedule_at(e, i)->name.text, name) == 0) return schedule_at(e, i);
-  return NULL;
-}
-
-static const AstItem *find_schedule(Elaborator *e, AstPos pos, const char *name) {
-  const AstItem *found = schedule_find(e, name);
-  NameSearch nearest = name_search(name);
-  const char *all = NULL;
-  if (found) return found;
-  for (int i = 0; schedule_at(e, i); i++) {
-    const char *other = schedule_at(e, i)->name.text, *joint = schedule_at(e, i + 1) ? "," : " and";
-    name_consider(&nearest, other);
-    all = all ? elaborator_format(e, "%s%s %s", all, joint, other) : other;
-  }
-  elaborator_error(e, pos, "unknown schedule '%s'", name);
-  if (nearest.best) elaborator_hint(e, "did you mean '%s'?", nearest.best);
-  else elaborator_hint(e, "the schedules are %s", all);
-  return NULL;
-}
-
 // --- Scalars as C
 // ------------------------------------------------------------------------------------------------------------
 
@@ -78,7 +50,7 @@ static const char *pattern_of(MlirOperation op, char *text, size_t size) {
   case NN_OP_mul: return "$0 * $1";
   case NN_OP_div:   // of integers as in kernels
     return nn_dtype_is_float(nn_value_type(mlirOperationGetResult(op, 0)).dtype) ? "$0 / $1"
-                                                                                : "$1 == 0 ? $0 : floor($0 / $1)";
+                                                                                 : "$1 == 0 ? $0 : floor($0 / $1)";
   case NN_OP_pow: return "pow($0, $1)";
   case NN_OP_max: return "fmax($0, $1)";
   case NN_OP_min: return "fmin($0, $1)";
@@ -180,14 +152,15 @@ static bool is_expression(const Elaborator *e, const AstExpr *x) {
   if (x->kind == AST_NAME)
     return strcmp(x->text, "step") == 0 || strcmp(x->text, "steps") == 0 || find_variable(e->globals, x->text);
   if (x->kind == AST_CALL)
-    return !schedule_find(e, x->call.callee) && (find_block(e, x->call.callee) || function_find(e, x->call.callee));
+    return !method_of(e, AST_SCHEDULE, x->call.callee) &&
+           (find_block(e, x->call.callee) || function_find(e, x->call.callee));
   return true;
 }
 
 static bool evaluate(Elaborator *e, const AstExpr *x, AstPos pos, double rate, Value *factor) {
   if (!x || !is_expression(e, x)) {
     const char *name = !x ? "constant" : x->kind == AST_NAME ? x->text : x->call.callee;
-    const AstItem *item = find_schedule(e, x ? x->pos : pos, name);
+    const AstItem *item = method_named(e, AST_SCHEDULE, x ? x->pos : pos, name);
     return item && call_schedule(e, x, item, pos, rate, factor);
   }
   if (!eval(e, x, factor)) return false;
@@ -242,7 +215,7 @@ void schedule_check_line(Elaborator *e, const AstStmt *s, const AstExpr *x) {
   int n, *place;
   if (is_expression(e, x) || (x->kind != AST_NAME && x->kind != AST_CALL)) return;
   const char *callee = x->kind == AST_NAME ? x->text : x->call.callee;
-  const AstItem *item = find_schedule(e, x->pos, callee);
+  const AstItem *item = method_named(e, AST_SCHEDULE, x->pos, callee);
   if (!item || !options_of(e, item, 0, N_GIVEN, given, &n, &options, &place)) return;
   options_check(e, s->pos, callee, x->kind == AST_CALL ? x->call.n_args : 0, x->kind == AST_CALL ? x->call.args : NULL,
                 n, options);

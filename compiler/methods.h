@@ -1,5 +1,5 @@
-// The optimizers of the library (compiler/library/optimizers.nn), which are part of the compiler. Parsed when the first
-// is asked for.
+// The optimizers and schedules of the library (compiler/library/optimizers.nn, schedules.nn), which are part of the
+// compiler. Each file is parsed when the first of it is asked for.
 #ifndef NNC_COMPILER_METHODS_H
 #define NNC_COMPILER_METHODS_H
 
