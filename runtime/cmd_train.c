@@ -12,10 +12,10 @@
 #include "runtime/runtime.h"
 
 typedef struct TrainOptions {
-  const char *data, *log, *save, *weights;
+  const char *data, *log, *tensorboard, *save, *weights;
   const char *resume;   // "": what --save names; NULL: from the beginning
   double epochs, rank_timeout;
-  int64_t steps, stop_at, save_every, keep, print_every;
+  int64_t steps, stop_at, save_every, keep, print_every, histograms;
   int64_t seed;   // -1: not given
   DeviceOptions device;
   bool find_nan, quiet;
@@ -34,6 +34,7 @@ typedef struct Training {
   bool evaluation_failed;   // the last evaluation's loss is no finite number
   int64_t saved_step;       // of the checkpoint that this run last wrote; 0: none yet
   Log log;
+  Events events;
   Progress progress;
   double start;
   char *default_path;   // Owned
@@ -61,6 +62,10 @@ static const Option options[] = {
            "where a step leaves numbers that are not finite, run it again and say what computed the\nfirst (slower, "
            "with a copy of the parameters)"),
     OPTION(TrainOptions, log, "log", "FILE", TEXT, "JSON lines, one per step and evaluation; - for stdout"),
+    OPTION(TrainOptions, tensorboard, "tensorboard", "DIR", TEXT,
+           "write losses, metrics, learning rate and time of each step for TensorBoard into this folder"),
+    OPTION(TrainOptions, histograms, "histograms", "[=N]", INTEGER,
+           "every N steps (100) histograms of the gradients there, too", .least = 1, .absent = 100),
     OPTION(TrainOptions, print_every, "print-every", "N", INTEGER,
            "steps between lines when stdout is no terminal (default 100)", .least = 1),
     OPTION(TrainOptions, rank_timeout, "rank-timeout", "S", POSITIVE,
@@ -79,9 +84,10 @@ static const Command command =
 static int parse_options(int argc, char **argv, TrainOptions *o) {
   int status = options_parse(&command, argc, argv, o);
   if (status >= 0) return status;
-  if (optind == argc && !(o->resume && o->weights)) return -1;
+  bool both = o->resume && o->weights, aimless = o->histograms && !o->tensorboard;
+  if (optind == argc && !both && !aimless) return -1;
   if (optind < argc) report_error("unexpected argument %s", argv[optind]);
-  else report_error("--resume and --weights exclude each other");
+  else report_error(both ? "--resume and --weights exclude each other" : "--histograms goes with --tensorboard");
   return options_misused(argv[0], NULL);
 }
 
@@ -152,14 +158,20 @@ static bool open_training(Training *t) {
     return false;
   int functions = SESSION_TRAIN | (t->has_eval ? SESSION_EVAL : 0) | (o->find_nan ? SESSION_SPARE : 0);
   if (!session_open(&t->s, functions, &o->device)) return false;
-  if (!is_first_rank()) o->log = NULL, o->quiet = true;
+  if (!is_first_rank()) o->log = o->tensorboard = NULL, o->quiet = true;
   if (o->find_nan && ranks.size > 1) {
     report_error("--find-nan runs a step op by op, on one rank: start it without mpirun");
     return false;
   }
+  if (o->histograms && ranks.size > 1) {
+    report_error("--histograms looks at the gradients of one rank: start it without mpirun");
+    return false;
+  }
   bool counted = trainer_open(&t->run, &t->s, &t->train_data, o->steps, o->epochs);
-  t->run.stages = !o->find_nan;
-  if (!counted || !start_values(t) || !log_open(&t->log, o->log, o->resume ? t->run.state.step : -1)) return false;
+  t->run.stages = !o->find_nan && !o->histograms;
+  if (!counted || !start_values(t)) return false;
+  int64_t resumed = o->resume ? t->run.state.step : -1;
+  if (!log_open(&t->log, o->log, resumed) || !events_open(&t->events, o->tensorboard, resumed)) return false;
   if (o->keep && o->resume && is_first_rank()) kept_find(&t->kept, o->save, t->run.state.step);
   t->start = seconds_now();
   return true;
@@ -293,6 +305,7 @@ static bool out_of_patience(const Training *t) {
 
 static void print_evaluation(Training *t, const Metrics *m) {
   log_record(&t->log, "eval", t->run.state.step, epoch_of(t), m, -1, seconds_now() - t->start);
+  events_scalars(&t->events, "eval", t->run.state.step, m, -1, -1);
   report_clear_line();
   printf("eval after step %lld:", (long long)t->run.state.step);
   for (int i = 0; i < m->n; i++) printf("  %s %.4f", m->names[i], m->values[i]);
@@ -363,6 +376,31 @@ static bool step_is_finite(Training *t, bool check_values) {
   return false;
 }
 
+static void put_gradient(void *context, const NncTensor *tensor, const char *arena) {
+  static const char prefix[] = "grad.";
+  Training *t = context;
+  if (strncmp(tensor->name, prefix, strlen(prefix)) != 0) return;
+  void *values = xmalloc((size_t)tensor->bytes);
+  tensor_from_arena(tensor, arena, values);
+  events_histogram(&t->events, "gradients", tensor->name + strlen(prefix), t->run.state.step + 1, tensor, values);
+  free(values);
+}
+
+// One step, which is logged.
+static bool train_step(Training *t) {
+  int64_t step = t->run.state.step;
+  double rate = nnc_program.n_groups ? schedule_rate(&nnc_program.groups[0], step, t->run.total) : -1;
+  if (t->o.find_nan && !keep_values(t)) return false;
+  t->run.tap = t->o.histograms && (step + 1) % t->o.histograms == 0 ? put_gradient : NULL;
+  t->run.tap_context = t;
+  double began = seconds_now();
+  if (!trainer_step(&t->run)) return false;
+  double now = seconds_now();
+  log_record(&t->log, "train", step + 1, epoch_of(t), &t->run.metrics, rate, now - t->start);
+  events_scalars(&t->events, "train", step + 1, &t->run.metrics, rate, now - began);
+  return true;
+}
+
 // The exit status.
 static int train_loop(Training *t) {
   const NncFunction *f = executor_function(t->s.train);
@@ -371,14 +409,12 @@ static int train_loop(Training *t) {
   progress_start(&t->progress, f, t->run.state.step, t->run.total, t->o.print_every, t->o.quiet);
   int64_t end = t->o.stop_at > 0 && t->o.stop_at < t->run.total ? t->o.stop_at : t->run.total;
   while (t->run.state.step < end && !stop_requested(t) && !out_of_patience(t)) {
-    double rate = nnc_program.n_groups ? schedule_rate(&nnc_program.groups[0], t->run.state.step, t->run.total) : -1;
-    if ((t->o.find_nan && !keep_values(t)) || !trainer_step(&t->run)) {
+    if (!train_step(t)) {
       stop_failed(t, t->run.state.step + 1);
       if (ranks.size > 1) ranks_abort(EXIT_DIAGNOSTIC);
       return EXIT_DIAGNOSTIC;
     }
     bool epoch_ends = !t->run.one_record && t->run.state.step % t->run.steps_per_epoch == 0;
-    log_record(&t->log, "train", t->run.state.step, epoch_of(t), &t->run.metrics, rate, seconds_now() - t->start);
     int64_t every = nnc_program.eval_every;
     evaluated = t->has_eval && (every > 0 ? t->run.state.step % every == 0 : epoch_ends);
     saved = epoch_ends || (t->o.save_every > 0 && t->run.state.step % t->o.save_every == 0);
@@ -437,7 +473,8 @@ int cmd_train(int argc, char **argv) {
   status = EXIT_DIAGNOSTIC;
   if (ranks_open(t.o.rank_timeout)) {
     status = train(&t);
-    if (!log_close(&t.log) && status == EXIT_DONE) status = EXIT_DIAGNOSTIC;
+    bool logged = log_close(&t.log);
+    if (!(events_close(&t.events) && logged) && status == EXIT_DONE) status = EXIT_DIAGNOSTIC;
   }
   close_training(&t);
   return ranks_close(status);

@@ -544,6 +544,8 @@ typedef struct Trainer {
   Metrics metrics;          // of the last step
   double *shares;           // Owned; the metrics of each micro-batch, on all ranks
   bool stop;                // with several ranks: one was asked to end
+  TapFn tap;                // of the next step's last micro-batch; NULL: none. Not where a batch is staged
+  void *tap_context;
 } Trainer;
 // After session_open; steps, epochs 0: as the program says. Sets the session's schedule. False after reporting.
 bool trainer_open(Trainer *t, Session *s, Dataset *data, int64_t steps, double epochs);
@@ -562,7 +564,7 @@ typedef struct Batches {
 bool trainer_step_on(Trainer *t, const Batches *batches);
 
 // ---------------------------------------------------------------------------------------------------------------------
-// progress.c and log.c
+// progress.c, log.c and tensorboard.c
 typedef struct Progress {
   bool is_terminal, is_quiet;
   double start, last;                       // seconds
@@ -585,6 +587,21 @@ typedef struct Log {
 bool log_open(Log *log, const char *path, int64_t resumed);
 void log_record(Log *log, const char *kind, int64_t step, double epoch, const Metrics *m, double rate, double seconds);
 bool log_close(Log *log);
+
+// tensorboard.c: event files; file NULL: none; error: errno of the first write that failed
+typedef struct Events {
+  FILE *file;
+  int error;
+} Events;
+// events.out.tfevents.<model> in a folder, which is made; folder NULL: none. resumed as in log_open. False after
+// reporting, also for a file there that is something else.
+bool events_open(Events *e, const char *folder, int64_t resumed);
+// "<kind>/loss" and so on; a rate or seconds of the step below 0: none.
+void events_scalars(Events *e, const char *kind, int64_t step, const Metrics *m, double rate, double seconds);
+// The finite ones of a tensor's values, in their logical order, as "<kind>/<name>".
+void events_histogram(Events *e, const char *kind, const char *name, int64_t step, const NncTensor *t,
+                      const void *values);
+bool events_close(Events *e);
 
 // find_nan.c: runs one call step by step, its arguments and the persistent values being in the arena, and looks for the
 // first NaN; where there is none, for the first infinity.

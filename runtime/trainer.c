@@ -110,6 +110,7 @@ static bool run_micro_batch(Trainer *t, int64_t micro, const Batches *batches) {
     return executor_run(e, batches->tap, batches->context);
   }
   if (!t->staged) trainer_write_batch(t, t->state.step, micro);
+  if (t->tap && micro + 1 == trainer_micro_batches()) return executor_run(e, t->tap, t->tap_context);
   return executor_start(e) && stage_next(t, micro) && executor_finish(e);
 }
 
