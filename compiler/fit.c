@@ -3,8 +3,8 @@
 
 enum { FIT_MOST = 1 << 30, SECANTS = 8 };
 
-// What is known: `low` fits, `high` does not (value 0: none yet; arena 0: it cannot be planned). `base` is another
-// plan, far enough from the last one for the line through both.
+// What is known: `low` fits (value 0: none yet), `high` does not (value 0: none yet; arena 0: it cannot be planned).
+// `base` is another plan, far enough from the last one for the line through both.
 typedef struct Search {
   FitPlan low, high, base, last;
   int plans;
@@ -20,9 +20,9 @@ static int64_t next_value(const Search *s, int64_t bytes) {
   bool straight = s->base.value && s->last.value != s->base.value && s->plans < SECANTS;
   // as if all that does not stay grew with the value
   double at = straight ? secant(s, bytes) : 2 * (double)s->low.value;
-  if (s->plans == 1) {
-    int64_t rest = s->low.arena - s->low.stays;
-    at = rest > 0 ? (double)(bytes - s->low.stays) / (double)rest : 2;
+  if (s->plans == 1 && s->last.arena) {
+    double each = (double)(s->last.arena - s->last.stays) / (double)s->last.value;
+    at = each > 0 ? (double)(bytes - s->last.stays) / each : 2 * (double)s->last.value;
   }
   double middle = s->high.value ? (double)s->low.value + (double)(s->high.value - s->low.value) / 2 : (double)FIT_MOST;
   if (s->high.value && (!straight || (!s->high.arena && at > middle))) at = middle;
@@ -42,18 +42,16 @@ static void learn(Search *s, const FitPlan *p, bool fits) {
   s->plans++;
 }
 
-bool fit_search(int64_t bytes, FitPlanFn plan, void *context, FitPlan *best, FitPlan *next) {
-  *best = (FitPlan){.value = 1};
-  *next = (FitPlan){0};
-  if (!plan(context, best) || best->arena > bytes) return false;
-  Search s = {.low = *best, .last = *best, .plans = 1};
-  while (s.low.value < FIT_MOST && s.high.value - s.low.value != 1) {
-    FitPlan p = {.value = next_value(&s, bytes)};
+bool fit_search(int64_t bytes, int64_t start, FitPlanFn plan, void *context, FitPlan *best, FitPlan *next) {
+  Search s = {0};
+  for (int64_t value = start; s.low.value < FIT_MOST && s.high.value - s.low.value != 1;
+       value = next_value(&s, bytes)) {
+    FitPlan p = {.value = value};
     bool planned = plan(context, &p);
     if (!planned) p.arena = 0;
     learn(&s, &p, planned && p.arena <= bytes);
   }
-  *best = s.low;
+  *best = s.low.value ? s.low : s.high;
   *next = s.high;
-  return true;
+  return s.low.value > 0;
 }

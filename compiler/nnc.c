@@ -511,6 +511,17 @@ static void print_fit(const Options *options, int64_t bytes, const FitPlan *best
   else if (next->value) printf("%s = %lld: no such program\n", options->fit, (long long)next->value);
 }
 
+// Nearer to the answer than 1, mostly.
+static int64_t value_in_file(const AstFile *file, const char *dim) {
+  for (int i = 0; i < file->n_items; i++) {
+    const AstItem *item = file->items[i];
+    if (item->kind == AST_DIM && !strcmp(item->name.text, dim) && item->value->kind == AST_INT &&
+        item->value->integer > 0)
+      return item->value->integer;
+  }
+  return 1;
+}
+
 static bool fit_dimension(const Options *options, Diagnostics *d) {
   int64_t bytes = 0;
   double percent = 0;
@@ -518,7 +529,8 @@ static bool fit_dimension(const Options *options, Diagnostics *d) {
   AstFile *file = ast_parse(d, options->input);
   Fit fit = {.options = options, .file = file, .bytes = bytes, .first = d, .nowhere = fopen("/dev/null", "w")};
   FitPlan best = {0}, next = {0};
-  bool ok = file && diag_error_count(d) == 0 && fit.nowhere && fit_search(bytes, plan_value, &fit, &best, &next) &&
+  bool ok = file && diag_error_count(d) == 0 && fit.nowhere &&
+            fit_search(bytes, value_in_file(file, options->fit), plan_value, &fit, &best, &next) &&
             (best.seconds > 0 || plan_value(&fit, &best));
   char need[32], have[32];
   if (ok) print_fit(options, bytes, &best, &next);
