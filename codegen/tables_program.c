@@ -1,4 +1,5 @@
 // The part of program.c that comes from the module's attributes: data, parameter groups, schedule, nnc_program itself.
+#include <ctype.h>
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -46,6 +47,23 @@ static void add_strings(Text *t, const char *what, MlirAttribute list) {
   text_add(t, "}");
 }
 
+static void add_integers(Text *t, const char *what, MlirAttribute list) {
+  intptr_t n = mlirAttributeIsNull(list) ? 0 : mlirArrayAttrGetNumElements(list);
+  if (!n) return;
+  text_add(t, ",.%s=(const int32_t[]){", what);
+  for (intptr_t i = 0; i < n; i++)
+    text_add(t, "%s%lld", i ? "," : "", (long long)integer(mlirArrayAttrGetElement(list, i), 0));
+  text_add(t, "}");
+}
+
+// "u16" as NNC_U16.
+static void add_dtype(Text *t, MlirAttribute name) {
+  if (mlirAttributeIsNull(name)) return;
+  MlirStringRef s = mlirStringAttrGetValue(name);
+  text_add(t, ",.dtype=NNC_");
+  for (size_t i = 0; i < s.length; i++) text_add(t, "%c", toupper((unsigned char)s.data[i]));
+}
+
 static int add_data(Text *t, MlirAttribute list) {
   int n = mlirAttributeIsNull(list) ? 0 : (int)mlirArrayAttrGetNumElements(list);
   text_add(t, "static const NncData data[] = {\n");
@@ -57,6 +75,8 @@ static int add_data(Text *t, MlirAttribute list) {
     add_string(t, entry(d, "reader"), "");
     add_strings(t, "names", entry(d, "names"));
     add_strings(t, "files", entry(d, "files"));
+    add_integers(t, "file_counts", entry(d, "file_counts"));
+    add_dtype(t, entry(d, "dtype"));
     add_strings(t, "fields", entry(d, "fields"));
     add_strings(t, "flipped", entry(d, "flipped"));
     add_strings(t, "cropped", entry(d, "cropped"));

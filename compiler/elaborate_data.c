@@ -355,12 +355,12 @@ static bool csr_input(Elaborator *e, const AstStmt *s, Reader reader, DataInput 
 
 // Arguments of a reader that have a name: options, and the names of the line, whose types they give.
 static bool check_argument_names(Elaborator *e, const AstStmt *s, Reader reader) {
-  static const char *const options[READERS][6] = {
+  static const char *const options[READERS][8] = {
       [READER_IDX] = {"begin", "end"},
       [READER_NPY] = {"begin", "end"},
       [READER_SAFETENSORS] = {"begin", "end", "fields", "whole", "csr"},
       [READER_BYTES] = {"begin", "end", "sequence", "continued"},
-      [READER_TOKENS] = {"begin", "end", "sequence", "continued", "fields"},
+      [READER_TOKENS] = {"begin", "end", "sequence", "continued", "fields", "dtype"},
   };
   const AstExpr *call = call_of(s);
   bool ok = true;
@@ -443,6 +443,8 @@ bool data_inputs(Elaborator *e, int *n, DataInput **out) {
 typedef struct ReaderCall {
   int n_files, n_fields;
   const char **files, **fields;
+  int n_counts, *counts;   // of the arguments that name files: how many each is
+  const char *dtype;       // of raw tokens
   double begin, end;
   int64_t sequence;
   bool whole, continued;
@@ -457,6 +459,30 @@ static bool read_fields(Elaborator *e, const CallArg *a, ReaderCall *r) {
     r->fields[r->n_fields++] = v->list.items[i].s;
   }
   return ok || elaborator_error(e, a->pos, "'fields' must be a list of strings, found %s", value_describe(e, *v));
+}
+
+// dtype=u32: one of the types that files of tokens have, which need not be one of the language.
+static bool read_dtype(Elaborator *e, const AstArg *a, ReaderCall *r) {
+  static const char *const types[] = {"u8", "u16", "u32", "i32", "i64"};
+  for (size_t i = 0; a->value->kind == AST_NAME && i < sizeof types / sizeof *types; i++)
+    if (strcmp(a->value->text, types[i]) == 0) r->dtype = types[i];
+  return r->dtype || elaborator_error(e, a->value->pos, "'dtype' of tokens is u8, u16, u32, i32 or i64");
+}
+
+// "a.bin" or ["a.bin", "b.bin"]: the files of one argument, one after the other.
+static bool read_files(Elaborator *e, const CallArg *a, ReaderCall *r) {
+  const Value *items = a->value.kind == VALUE_LIST ? a->value.list.items : &a->value;
+  int n = a->value.kind == VALUE_LIST ? a->value.list.n : 1;
+  const char **files = elaborator_alloc(e, sizeof *files * (size_t)(r->n_files + n + 1));
+  if (r->n_files) memcpy(files, r->files, sizeof *files * (size_t)r->n_files);
+  r->files = files;
+  for (int i = 0; i < n; i++) {
+    if (items[i].kind != VALUE_STRING)
+      return elaborator_error(e, a->pos, "expected a file name, found %s", value_describe(e, items[i]));
+    files[r->n_files++] = items[i].s;
+  }
+  r->counts[r->n_counts++] = n;
+  return n > 0 || elaborator_error(e, a->pos, "expected a file name, found an empty list");
 }
 
 static bool read_option(Elaborator *e, const CallArg *a, Reader reader, ReaderCall *r) {
@@ -496,22 +522,25 @@ static bool read_call(Elaborator *e, const AstStmt *s, Reader reader, ReaderCall
   CallArg *args = elaborator_alloc(e, sizeof *args * (size_t)(x->call.n_args + 1));
   *r = (ReaderCall){.end = 1};
   if (!check_argument_names(e, s, reader)) return false;
-  r->files = elaborator_alloc(e, sizeof *r->files * (size_t)(x->call.n_args + 1));
+  r->counts = elaborator_alloc(e, sizeof *r->counts * (size_t)(x->call.n_args + 1));
   bool ok = true;
   for (int i = 0; i < x->call.n_args; i++) {
     const char *name = x->call.args[i].name.text;
     // read before
     if (name && (is_target(s, name) || (strcmp(name, "csr") == 0 && reader == READER_SAFETENSORS))) continue;
+    if (name && strcmp(name, "dtype") == 0) {
+      ok = read_dtype(e, &x->call.args[i], r) && ok;
+      continue;
+    }
     if (!eval_args(e, 1, &x->call.args[i], &args[i])) return false;
     if (args[i].name) ok = read_option(e, &args[i], reader, r) && ok;
-    else if (args[i].value.kind == VALUE_STRING) r->files[r->n_files++] = args[i].value.s;
-    else ok = elaborator_error(e, args[i].pos, "expected a file name, found %s", value_describe(e, args[i].value));
+    else ok = read_files(e, &args[i], r) && ok;
   }
   if (!ok) return false;
   if (r->begin >= r->end) return elaborator_error(e, x->pos, "'begin' must be below 'end'");
   bool per_name = reader == READER_IDX || reader == READER_NPY;
-  if (r->n_files != (per_name ? n_names : 1) || (is_text(reader) && n_names > 2)) {
-    elaborator_error(e, x->pos, "%d files do not feed %d names", r->n_files, n_names);
+  if (r->n_counts != (per_name ? n_names : 1) || (is_text(reader) && n_names > 2)) {
+    elaborator_error(e, x->pos, "%d files do not feed %d names", r->n_counts, n_names);
     elaborator_hint(e, "%s", readers[reader].use);
     return false;
   }
@@ -528,6 +557,12 @@ static bool read_call(Elaborator *e, const AstStmt *s, Reader reader, ReaderCall
 MlirAttribute data_texts(Elaborator *e, int n, const char *const *texts) {
   MlirAttribute *items = elaborator_alloc(e, sizeof *items * (size_t)(n + 1));
   for (int i = 0; i < n; i++) items[i] = text_attr(e, texts[i]);
+  return mlirArrayAttrGet(e->ctx, n, items);
+}
+
+static MlirAttribute integers(Elaborator *e, int n, const int *numbers) {
+  MlirAttribute *items = elaborator_alloc(e, sizeof *items * (size_t)(n + 1));
+  for (int i = 0; i < n; i++) items[i] = int_attr(e, numbers[i]);
   return mlirArrayAttrGet(e->ctx, n, items);
 }
 
@@ -608,6 +643,8 @@ static bool line_attribute(Elaborator *e, const AstStmt *s, int n, DataInput *in
       named_attr(e, "reader", text_attr(e, readers[reader].name)),
       named_attr(e, "names", names),
       named_attr(e, "files", data_texts(e, r.n_files, r.files)),
+      named_attr(e, "file_counts", integers(e, r.n_counts, r.counts)),
+      named_attr(e, "dtype", text_attr(e, r.dtype ? r.dtype : "u16")),
       named_attr(e, "fields", data_texts(e, r.n_fields, r.fields)),
       named_attr(e, "begin", int_attr(e, llround(r.begin * 1000))),
       named_attr(e, "end", int_attr(e, llround(r.end * 1000))),

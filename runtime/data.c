@@ -2,53 +2,8 @@
 // inputs they feed, and copies shuffled records into the arena, converting on the way. Images stay bytes until then.
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "runtime/runtime.h"
-
-// Where the Debian package dataset-fashion-mnist puts its files.
-static const char fashion_mnist_folder[] = "/usr/share/datasets/fashion-mnist";
-
-static char *join(const char *folder, const char *file) {
-  return file[0] == '/' ? xstrdup(file) : xasprintf("%s/%s", folder, file);
-}
-
-// The folders to look in, in order. places: room for 3.
-static int list_places(const char *folder, const char *places[3]) {
-  const char *environment = getenv("NNC_DATA");
-  int n = 0;
-  if (folder) {
-    places[n++] = folder;
-    return n;
-  }
-  if (environment && *environment) places[n++] = environment;
-  places[n++] = ".";
-  places[n++] = fashion_mnist_folder;
-  return n;
-}
-
-// Owned; NULL if the file is in none of the places.
-static char *find_file(const char *file, const char *folder) {
-  const char *places[3];
-  int n = list_places(folder, places);
-  for (int i = 0; i < n; i++) {
-    char *path = join(places[i], file);
-    if (access(path, F_OK) == 0) return path;
-    free(path);
-  }
-  return NULL;
-}
-
-static void report_missing(const char *file, const char *folder) {
-  const char *places[3];
-  int n = list_places(folder, places);
-  if (file[0] == '/') report_error("no file %s", file);
-  else if (folder) report_error("no file %s in %s", file, folder);
-  else if (n == 3)
-    report_error("no file %s in %s (NNC_DATA), the current folder or %s; name its folder with --data", file, places[0],
-                 places[2]);
-  else report_error("no file %s in the current folder or %s; name its folder with --data", file, places[1]);
-}
 
 bool dataset_files_exist(const char *split, const char *folder) {
   bool any = false;
@@ -57,9 +12,10 @@ bool dataset_files_exist(const char *split, const char *folder) {
     if (strcmp(d->split, split) != 0) continue;
     any = true;
     for (int k = 0; k < d->n_files; k++) {
-      char *path = find_file(d->files[k], folder);
-      if (!path) return false;
-      free(path);
+      DataPaths paths = {0};
+      bool found = data_find(d->files[k], folder, &paths);
+      data_paths_free(&paths);
+      if (!found) return false;
     }
   }
   return any;
@@ -69,39 +25,6 @@ static const NncTensor *find_input(const NncFunction *f, const char *name) {
   for (int i = 0; i < f->n_args; i++)
     if (f->args[i].role == NNC_INPUT && strcmp(f->args[i].name, name) == 0) return &f->args[i];
   return NULL;
-}
-
-static bool read_columns(const NncData *d, const NncFunction *f, const char *folder, Column *out) {
-  for (int i = 0; i < d->n_names; i++) {
-    bool is_bytes = strcmp(d->reader, "bytes") == 0, is_tokens = strcmp(d->reader, "tokens") == 0;
-    if ((is_bytes || is_tokens) && i > 0) break;   // both columns were made from the one file
-    const char *file = d->files[i < d->n_files ? i : d->n_files - 1];
-    char *path = find_file(file, folder);
-    if (!path) {
-      report_missing(file, folder);
-      return false;
-    }
-    DataSource s = {.path = path,
-                    .field = i < d->n_fields ? d->fields[i]
-                             : is_tokens     ? NULL
-                                             : d->names[i],
-                    .begin_permille = d->begin_permille,
-                    .end_permille = d->end_permille ? d->end_permille : 1000,
-                    .sequence = d->sequence,
-                    .whole = d->whole,
-                    .input = find_input(f, d->names[i])};
-    bool ok = false;
-    if (is_bytes) ok = data_read_bytes(&s, &out[0], d->n_names > 1 ? &out[1] : NULL);
-    else if (is_tokens) ok = data_read_tokens(&s, &out[0], d->n_names > 1 ? &out[1] : NULL);
-    else if (strcmp(d->reader, "idx") == 0) ok = data_read_idx(&s, &out[i]);
-    else if (strcmp(d->reader, "npy") == 0) ok = data_read_npy(&s, &out[i]);
-    else if (strcmp(d->reader, "safetensors") == 0) ok = data_read_safetensors(&s, &out[i]);
-    else report_internal("unknown reader %s", d->reader);
-    free(path);
-    if (!ok) return false;
-    out[i].whole = d->whole;
-  }
-  return true;
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -142,8 +65,11 @@ static bool check_limit(const NncTensor *input, const Column *c) {
     const char *record = c->values + r * c->record_bytes;
     int64_t i = tensor_find_outside(input, c->dtype, record, c->record_bytes / element, &value);
     if (i < 0) continue;
-    report_error("%s: record %lld (byte %lld): %s %lld is outside of 0..%lld", c->path,
-                 (long long)(c->first_record + r), (long long)(c->first_byte + r * c->record_bytes + i * element),
+    int64_t byte;
+    const char *path = data_place(c, r, i * element, &byte);
+    char place[48] = "";
+    if (byte >= 0) snprintf(place, sizeof place, " (byte %lld)", (long long)byte);
+    report_error("%s: record %lld%s: %s %lld is outside of 0..%lld", path, (long long)(c->first_record + r), place,
                  input->name, (long long)value, (long long)(input->limit - 1));
     return false;
   }
@@ -202,7 +128,7 @@ static bool add_line(Dataset *d, const NncData *line, const NncFunction *f, cons
   memset(columns, 0, sizeof *columns * (size_t)line->n_names);
   for (int i = 0; i < line->n_names; i++) d->names[d->n_columns + i] = line->names[i];
   d->n_columns += line->n_names;
-  if (!read_columns(line, f, folder, columns)) return false;
+  if (!data_read_line(line, f, folder, columns)) return false;
   for (int i = 0; i < line->n_names; i++) {
     const NncTensor *input = find_input(f, line->names[i]);
     if (input && (!check_record(input, &columns[i]) || !check_limit(input, &columns[i]))) return false;
@@ -338,7 +264,7 @@ bool dataset_load(const char *split, const NncFunction *f, const char *folder, D
 }
 
 void dataset_free(Dataset *d) {
-  for (int k = 0; k < d->n_columns; k++) free(d->columns[k].block), free(d->columns[k].path);
+  for (int k = 0; k < d->n_columns; k++) data_column_free(&d->columns[k]);
   free(d->columns);
   free(d->names);
   free(d->members);

@@ -5,48 +5,34 @@
 
 #include "runtime/runtime.h"
 
-bool data_cut_text(const DataSource *s, Column *tokens, Column *targets) {
+bool data_cut_text(int64_t sequence, Column *tokens, Column *targets) {
   int64_t n = tokens->records, element = tokens->record_bytes;
-  if (n < s->sequence + 1) {
-    report_error("%s: %lld %s are fewer than one record of %lld tokens and its target", s->path, (long long)n,
-                 element == 1 ? "bytes" : "tokens", (long long)s->sequence);
+  if (n < sequence + 1) {
+    report_error("%s: %lld %s are fewer than one record of %lld tokens and its target", tokens->path, (long long)n,
+                 element == 1 ? "bytes" : "tokens", (long long)sequence);
     return false;
   }
   tokens->rank = 1;
-  tokens->dim[0] = s->sequence;
-  tokens->records = (n - 1) / s->sequence;
-  tokens->record_bytes = s->sequence * element;
+  tokens->dim[0] = sequence;
+  tokens->records = (n - 1) / sequence;
+  tokens->record_bytes = sequence * element;
   tokens->first_record = 0;
   if (!targets) return true;
   *targets = *tokens;
-  targets->path = xstrdup(s->path);
-  targets->first_byte += element;
+  targets->path = xstrdup(tokens->path);
+  targets->start += element;
   targets->values += element;
   targets->block = NULL;
   targets->block_bytes = 0;
   return true;
 }
 
-bool data_read_raw(const DataSource *s, NncDtype dtype, Column *c) {
-  int64_t bytes = 0, element = dtype_bytes(dtype), begin, end;
+bool data_read_bytes(const DataSource *s, Column *c) {
+  int64_t bytes = 0, begin, end;
   char *values = data_file_read_whole(s->path, &bytes);
-  *c = (Column){.path = xstrdup(s->path), .dtype = dtype, .record_bytes = element, .values = values, .block = values};
+  *c = (Column){.path = xstrdup(s->path), .dtype = NNC_U8, .record_bytes = 1, .values = values, .block = values};
   if (!values) return false;
-  if (bytes % element) {
-    report_error("%s: %lld bytes are no whole number of %lld-bit tokens", s->path, (long long)bytes,
-                 (long long)(8 * element));
-    return false;
-  }
-  data_range(s, bytes / element, &begin, &end);
-  c->records = end - begin;
-  c->first_byte = begin * element;
-  c->block_bytes = c->records * element;
-  if (begin > 0) memmove(values, values + c->first_byte, (size_t)c->block_bytes);
-  c->values = c->block = xrealloc(values, (size_t)c->block_bytes + 1);
+  data_range(s, bytes, &begin, &end);
+  data_take(c, begin, end - begin);
   return true;
-}
-
-bool data_read_bytes(const DataSource *s, Column *tokens, Column *targets) {
-  if (targets) memset(targets, 0, sizeof *targets);
-  return data_read_raw(s, NNC_U8, tokens) && data_cut_text(s, tokens, targets);
 }

@@ -161,6 +161,13 @@ void data_range(const DataSource *s, int64_t n, int64_t *begin, int64_t *end) {
   *end = n * s->end_permille / 1000;
 }
 
+void data_take(Column *c, int64_t from, int64_t bytes) {
+  if (from > 0) memmove(c->values, c->values + from, (size_t)bytes);
+  c->values = c->block = xrealloc(c->block, (size_t)bytes + 1);
+  c->block_bytes = bytes;
+  c->records = bytes / c->record_bytes;
+}
+
 bool data_file_read_records(DataFile *f, const DataSource *s, Column *c) {
   int64_t all = c->records, begin, end;
   char what[64];

@@ -1,5 +1,5 @@
-// NumPy's npy format, versions 1 to 3, row-major, little-endian: a magic string, a Python dictionary with descr,
-// fortran_order and shape, the values.
+// NumPy's npy format, versions 1 to 3, little-endian: a magic string, a Python dictionary with descr, fortran_order and
+// shape, the values, whose records are gathered where the order is Fortran's.
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,15 +35,17 @@ static bool parse_dtype(const Header *h, const char *at, NncDtype *out) {
     const char *descr;
     NncDtype dtype;
   } types[] = {
-      {"'|u1'", NNC_U8},  {"'<u1'", NNC_U8},  {"'|b1'", NNC_I1},  {"'<u2'", NNC_U16}, {"'<i4'", NNC_I32},
-      {"'<i8'", NNC_I64}, {"'<f2'", NNC_F16}, {"'<f4'", NNC_F32}, {"'<f8'", NNC_F64},
+      {"'|u1'", NNC_U8},  {"'<u1'", NNC_U8},  {"'|i1'", NNC_I8},  {"'<i1'", NNC_I8},  {"'|b1'", NNC_I1},
+      {"'<u2'", NNC_U16}, {"'<i2'", NNC_I16}, {"'<u4'", NNC_U32}, {"'<i4'", NNC_I32}, {"'<i8'", NNC_I64},
+      {"'<f2'", NNC_F16}, {"'<f4'", NNC_F32}, {"'<f8'", NNC_F64},
   };
   for (size_t i = 0; i < sizeof types / sizeof *types; i++)
     if (strncmp(at, types[i].descr, strlen(types[i].descr)) == 0) {
       *out = types[i].dtype;
       return true;
     }
-  report_error("%s: byte %lld: element type %.*s; supported are u1, b1, and little-endian u2, i4, i8, f2, f4, f8",
+  report_error("%s: byte %lld: element type %.*s; supported are i1, u1, b1, and little-endian i2, u2, i4, u4, i8, f2, "
+               "f4, f8",
                h->path, (long long)(h->first_byte + (at - h->text)), (int)strcspn(at, ",}"), at);
   return false;
 }
@@ -68,15 +70,16 @@ static bool parse_shape(const Header *h, const char *at, Column *c) {
   return true;
 }
 
-static bool parse_header(const Header *h, Column *c) {
+static bool parse_header(const Header *h, Column *c, bool *fortran) {
   const char *descr = find_value(h->text, "'descr'"), *order = find_value(h->text, "'fortran_order'"),
              *shape = find_value(h->text, "'shape'");
   if (!descr || !order || !shape) return malformed(h, h->text, "the header lacks descr, fortran_order or shape");
-  if (strncmp(order, "False", 5) != 0) return malformed(h, order, "column-major order (fortran_order)");
+  *fortran = strncmp(order, "True", 4) == 0;
+  if (!*fortran && strncmp(order, "False", 5) != 0) return malformed(h, order, "fortran_order is True or False");
   return parse_dtype(h, descr, &c->dtype) && parse_shape(h, shape, c);
 }
 
-static bool read_header(DataFile *f, const char *path, Column *c) {
+static bool read_header(DataFile *f, const char *path, Column *c, bool *fortran) {
   unsigned char head[12];
   if (!data_file_read(f, head, 8, "the magic string")) return false;
   if (memcmp(head, "\x93NUMPY", 6) != 0) {
@@ -92,19 +95,49 @@ static bool read_header(DataFile *f, const char *path, Column *c) {
   if (length > 1 << 20) return malformed_at(path, 8, "header too long");
   char *header = xcalloc((size_t)length + 1, 1);
   bool ok = data_file_read(f, header, length, "the header") &&
-            parse_header(&(Header){path, header, 8 + length_bytes}, c);
+            parse_header(&(Header){path, header, 8 + length_bytes}, c, fortran);
   free(header);
   c->first_byte = 8 + length_bytes + length;
   return ok;
+}
+
+// Element (r, i, j) lies at r + records * (i + dim[0] * j): the records [begin, begin + n) of all are gathered.
+static void gather_records(const Column *c, int64_t all, int64_t begin, int64_t n, const char *from, char *to) {
+  int64_t element = dtype_bytes(c->dtype), elements = c->record_bytes / element, index[NNC_MAX_RANK] = {0};
+  for (int64_t k = 0; k < elements; k++) {
+    int64_t at = 0;
+    for (int d = c->rank - 1; d >= 0; d--) at = at * c->dim[d] + index[d];
+    const char *row = from + (at * all + begin) * element;
+    for (int64_t r = 0; r < n; r++) memcpy(to + (r * elements + k) * element, row + r * element, (size_t)element);
+    for (int d = c->rank - 1; d >= 0 && ++index[d] == c->dim[d]; d--) index[d] = 0;
+  }
+}
+
+static bool read_fortran(DataFile *f, const DataSource *s, Column *c) {
+  DataSource whole = *s;
+  int64_t begin, end;
+  whole.begin_permille = 0, whole.end_permille = 1000;
+  if (!data_file_read_records(f, &whole, c)) return false;
+  data_range(s, c->records, &begin, &end);
+  char *records = xmalloc((size_t)((end - begin) * c->record_bytes) + 1);
+  gather_records(c, c->records, begin, end - begin, c->values, records);
+  free(c->block);
+  c->values = c->block = records;
+  c->first_record = begin;
+  c->first_byte = -1;
+  c->records = end - begin;
+  c->block_bytes = c->records * c->record_bytes;
+  return true;
 }
 
 bool data_read_npy(const DataSource *s, Column *c) {
   memset(c, 0, sizeof *c);
   DataFile *f = data_file_open(s->path);
   if (!f) return false;
-  bool ok = read_header(f, s->path, c);
+  bool fortran = false, ok = read_header(f, s->path, c, &fortran);
   int64_t all = c->records;
-  ok = ok && data_file_read_records(f, s, c) && data_file_ends(f, all, c->record_bytes);
+  ok = ok && (fortran && c->rank > 0 ? read_fortran : data_file_read_records)(f, s, c) &&
+       data_file_ends(f, all, c->record_bytes);
   data_file_close(f);
   return ok;
 }

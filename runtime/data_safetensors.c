@@ -23,8 +23,8 @@ static bool read_field(const Safetensors *file, const DataSource *s, Column *c) 
     return csr_read(file, e, s->input, c->block);
   }
   if (!safetensors_dtype(e->dtype, &c->dtype)) {
-    report_error("%s: tensor %s is %s; supported are F32, F64, BF16, F16, I32, I64, U8, U16, BOOL", s->path, s->field,
-                 e->dtype);
+    report_error("%s: tensor %s is %s; supported are F32, F64, BF16, F16, I8, I16, I32, I64, U8, U16, U32, BOOL",
+                 s->path, s->field, e->dtype);
     return false;
   }
   if (s->whole) {

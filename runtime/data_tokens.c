@@ -1,5 +1,6 @@
-// Text that another program has cut into tokens: numbers in a row, in a file of raw 16-bit numbers (.bin), a NumPy
-// array or a tensor of a safetensors file. Records and targets are cut from it as from bytes.
+// Text that another program has cut into tokens: numbers in a row, in a file of raw numbers (.bin), of 16 bits where
+// the program does not say otherwise, with llm.c's header or without one; a NumPy array or a tensor of a safetensors
+// file. Records and targets are cut from it as from bytes.
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,6 +28,49 @@ static bool read_tensor(const DataSource *s, Column *c) {
   return ok;
 }
 
+enum { HEADER_BYTES = 1024 };   // llm.c: 256 numbers, of which the first are a magic number, a version, the tokens
+
+// The element type that the header of an llm.c file says; false: there is no such header.
+static bool find_header(const char *values, int64_t bytes, NncDtype *dtype, int64_t *tokens) {
+  static const struct {
+    uint32_t magic, version;
+    NncDtype dtype;
+  } kinds[] = {{20240520, 1, NNC_U16}, {20240801, 7, NNC_U32}};   // of GPT-2's and of Llama 3's tokens
+  uint32_t head[3];
+  if (bytes < HEADER_BYTES) return false;
+  memcpy(head, values, sizeof head);
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+    if (head[0] != kinds[i].magic || head[1] != kinds[i].version) continue;
+    *dtype = kinds[i].dtype;
+    *tokens = head[2];
+    return true;
+  }
+  return false;
+}
+
+static bool read_raw(const DataSource *s, Column *c) {
+  int64_t bytes = 0, begin, end, tokens;
+  char *values = data_file_read_whole(s->path, &bytes);
+  *c = (Column){.path = xstrdup(s->path), .dtype = s->dtype, .values = values, .block = values};
+  if (!values) return false;
+  bool header = find_header(values, bytes, &c->dtype, &tokens);
+  int64_t first = header ? HEADER_BYTES : 0, element = c->record_bytes = dtype_bytes(c->dtype);
+  if (header && tokens * element != bytes - first) {
+    report_error("%s: the header gives %lld tokens of %lld bits, the file holds %lld bytes of them", s->path,
+                 (long long)tokens, (long long)(8 * element), (long long)(bytes - first));
+    return false;
+  }
+  if (bytes % element) {
+    report_error("%s: %lld bytes are no whole number of %lld-bit tokens", s->path, (long long)bytes,
+                 (long long)(8 * element));
+    return false;
+  }
+  data_range(s, (bytes - first) / element, &begin, &end);
+  c->first_byte = first + begin * element;
+  data_take(c, c->first_byte, (end - begin) * element);
+  return true;
+}
+
 static bool check_row(const Column *c) {
   char shape[128];
   if (c->rank != 0) {
@@ -39,11 +83,10 @@ static bool check_row(const Column *c) {
   return false;
 }
 
-bool data_read_tokens(const DataSource *s, Column *tokens, Column *targets) {
-  memset(tokens, 0, sizeof *tokens);
-  if (targets) memset(targets, 0, sizeof *targets);
-  bool ok = has_suffix(s->path, ".npy")           ? data_read_npy(s, tokens)
-            : has_suffix(s->path, ".safetensors") ? read_tensor(s, tokens)
-                                                  : data_read_raw(s, NNC_U16, tokens);
-  return ok && check_row(tokens) && data_cut_text(s, tokens, targets);
+bool data_read_tokens(const DataSource *s, Column *c) {
+  memset(c, 0, sizeof *c);
+  bool ok = has_suffix(s->path, ".npy")           ? data_read_npy(s, c)
+            : has_suffix(s->path, ".safetensors") ? read_tensor(s, c)
+                                                  : read_raw(s, c);
+  return ok && check_row(c);
 }

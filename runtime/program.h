@@ -22,7 +22,10 @@ typedef enum NncDtype {
   NNC_I64,
   NNC_U8,
   NNC_I1,
-  NNC_U16,   // only in data files; the last
+  NNC_U16,   // it and what follows only in data files
+  NNC_I8,
+  NNC_I16,
+  NNC_U32,
 } NncDtype;
 
 typedef enum NncRole {
@@ -277,7 +280,9 @@ typedef struct NncData {   // one `data` or `eval` line of the train section
   int n_names;
   const char *const *names;   // the inputs it feeds, in order
   int n_files;
-  const char *const *files;
+  const char *const *files;     // names or patterns of files
+  const int32_t *file_counts;   // files of each name; NULL: one each
+  NncDtype dtype;               // tokens: of raw numbers
   int n_fields;
   const char *const *fields;              // safetensors: tensor names, one per input
   int64_t begin_permille, end_permille;   // part of the records used, 0..1000

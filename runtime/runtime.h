@@ -371,6 +371,11 @@ bool weight_map_export(const char *path, const WeightMap *m, const NncDtype *flo
 
 // ---------------------------------------------------------------------------------------------------------------------
 // data.c and data_*.c: records in memory
+typedef struct DataPiece {   // what one file gives to a column
+  char *path;                // Owned
+  int64_t at, bytes;         // its part of the column's records, one after the other
+  int64_t first_byte;        // where that part begins in the uncompressed file; -1: it is not in one place
+} DataPiece;
 typedef struct Column {   // the values of one input over all records
   char *path;             // Owned
   NncDtype dtype;
@@ -379,31 +384,48 @@ typedef struct Column {   // the values of one input over all records
   int64_t records;
   bool whole;   // one record, which every batch gets
   double flip;
-  int64_t crop;                       // how its images are moved: chance to be mirrored, pixels of border; 0: not
-  int64_t record_bytes;               // distance between records; with bytes records overlap by the shifted targets
-  int64_t first_record, first_byte;   // where record 0 lies in the uncompressed file, for messages
-  char *values;                       // Borrowed from block
-  void *block;                        // Owned, one per file; NULL when another column owns it
+  int64_t crop;           // how its images are moved: chance to be mirrored, pixels of border; 0: not
+  int64_t record_bytes;   // distance between records; with bytes records overlap by the shifted targets
+  int64_t first_record;   // the number of record 0 in its files
+  int64_t first_byte;     // while one file is read: where record 0 lies in it, uncompressed
+  int64_t start;          // where record 0 lies in the pieces' parts
+  int n_pieces;
+  DataPiece *pieces;   // Owned where the block is; in order
+  char *values;        // Borrowed from block
+  void *block;         // Owned; NULL when another column owns it
   int64_t block_bytes;
 } Column;
 typedef struct DataSource {   // how to open one file of a reader
   const char *path;
   const char *field;   // safetensors: tensor name; tokens: NULL for the only one
   int64_t begin_permille, end_permille;
-  int64_t sequence;         // bytes, tokens: of a record
+  NncDtype dtype;           // tokens: of raw numbers
   bool whole;               // safetensors: the tensor is one record
   const NncTensor *input;   // that the file feeds; NULL: none
 } DataSource;
 bool data_read_idx(const DataSource *s, Column *out);
 bool data_read_npy(const DataSource *s, Column *out);
 bool data_read_safetensors(const DataSource *s, Column *out);
-// A column of single tokens: a file of u8 or u16 numbers, little-endian as the machines that this runs on.
-bool data_read_raw(const DataSource *s, NncDtype dtype, Column *c);
-bool data_read_bytes(const DataSource *s, Column *tokens, Column *targets);   // targets NULL: none wanted
-bool data_read_tokens(const DataSource *s, Column *tokens, Column *targets);
-// A column of single tokens becomes records of s->sequence of them and the targets one token further, which share its
-// memory.
-bool data_cut_text(const DataSource *s, Column *tokens, Column *targets);
+// Columns of single tokens.
+bool data_read_bytes(const DataSource *s, Column *tokens);
+bool data_read_tokens(const DataSource *s, Column *tokens);
+// A column of single tokens becomes records of `sequence` of them and the targets one token further, which share its
+// memory; targets NULL: none wanted.
+bool data_cut_text(int64_t sequence, Column *tokens, Column *targets);
+// data_find.c: the files of a pattern (*, ?, […]) or the one of a name, in the folder or else the default places, in
+// the order of their bytes; added to the list. False: there is none; reports nothing.
+typedef struct DataPaths {
+  int n;
+  char **paths;   // Owned
+} DataPaths;
+bool data_find(const char *pattern, const char *folder, DataPaths *out);
+void data_report_missing(const char *pattern, const char *folder);
+void data_paths_free(DataPaths *p);
+// data_join.c: the columns of a line; one for each of its names. function: whose inputs they feed.
+bool data_read_line(const NncData *line, const NncFunction *function, const char *folder, Column *columns);
+// The file of a byte of record r, and where it lies there; -1: not known.
+const char *data_place(const Column *c, int64_t r, int64_t byte, int64_t *in_file);
+void data_column_free(Column *c);
 // data_csr.c: row starts, one more than rows, from a tensor of a file; the row of each edge into rows, as many as the
 // input has.
 bool csr_read(const Safetensors *s, const SafetensorsEntry *e, const NncTensor *input, int32_t *rows);
@@ -425,6 +447,7 @@ bool data_file_ends(DataFile *f, int64_t records, int64_t record_bytes);   // re
 // that the source asks for into memory of the column's own and reads past the rest. False after reporting.
 bool data_file_read_records(DataFile *f, const DataSource *s, Column *c);
 void data_file_close(DataFile *f);
+void data_take(Column *c, int64_t from, int64_t bytes);   // leaves bytes of the block, whole records, from there on
 void data_range(const DataSource *s, int64_t n, int64_t *begin, int64_t *end);
 
 // augment.c: between the file and the arena

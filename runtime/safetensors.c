@@ -17,8 +17,8 @@ static const struct {
   const char *name;
   NncDtype dtype;
 } names[] = {
-    {"F32", NNC_F32}, {"F64", NNC_F64}, {"BF16", NNC_BF16}, {"F16", NNC_F16}, {"I32", NNC_I32},
-    {"I64", NNC_I64}, {"U8", NNC_U8},   {"BOOL", NNC_I1},   {"U16", NNC_U16},
+    {"F32", NNC_F32}, {"F64", NNC_F64}, {"BF16", NNC_BF16}, {"F16", NNC_F16}, {"I32", NNC_I32}, {"I64", NNC_I64},
+    {"U8", NNC_U8},   {"BOOL", NNC_I1}, {"U16", NNC_U16},   {"I8", NNC_I8},   {"I16", NNC_I16}, {"U32", NNC_U32},
 };
 
 bool safetensors_dtype(const char *name, NncDtype *out) {

@@ -9,8 +9,8 @@
 static const struct {
   const char *name;
   int64_t bytes;
-} dtypes[] = {{"f32", 4}, {"f64", 8}, {"bf16", 2}, {"f16", 2}, {"i32", 4},
-              {"i64", 8}, {"u8", 1},  {"i1", 1},   {"u16", 2}};
+} dtypes[] = {{"f32", 4}, {"f64", 8}, {"bf16", 2}, {"f16", 2}, {"i32", 4}, {"i64", 8},
+              {"u8", 1},  {"i1", 1},  {"u16", 2},  {"i8", 1},  {"i16", 2}, {"u32", 4}};
 
 int64_t dtype_bytes(NncDtype t) { return dtypes[t].bytes; }
 const char *dtype_name(NncDtype t) { return dtypes[t].name; }
@@ -202,6 +202,9 @@ static void convert_narrow(NncDtype from, const char *src, NncDtype to, char *ds
   case NNC_U8:                               \
   case NNC_I1: CONVERT(S, uint8_t); break;   \
   case NNC_U16: CONVERT(S, uint16_t); break; \
+  case NNC_I8: CONVERT(S, int8_t); break;    \
+  case NNC_I16: CONVERT(S, int16_t); break;  \
+  case NNC_U32: CONVERT(S, uint32_t); break; \
   case NNC_BF16:                             \
   case NNC_F16: break;                       \
   }                                          \
@@ -226,5 +229,8 @@ void convert_elements(NncDtype from, const void *src, NncDtype to, void *dst, in
   case NNC_U8:
   case NNC_I1: CONVERT_FROM(uint8_t);
   case NNC_U16: CONVERT_FROM(uint16_t);
+  case NNC_I8: CONVERT_FROM(int8_t);
+  case NNC_I16: CONVERT_FROM(int16_t);
+  case NNC_U32: CONVERT_FROM(uint32_t);
   }
 }

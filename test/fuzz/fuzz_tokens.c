@@ -21,9 +21,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   DataSource source = {.path = path,
                        .begin_permille = data[1] % 4 * 100,
                        .end_permille = 1000 - data[1] / 4 % 4 * 100,
-                       .sequence = 1 + data[1] / 16};
+                       .dtype = data[0] & 8 ? NNC_U32 : NNC_U16};
   Column tokens = {0}, targets = {0};
-  if (data_read_tokens(&source, &tokens, data[0] & 4 ? &targets : NULL)) {
+  if (data_read_tokens(&source, &tokens) && data_cut_text(1 + data[1] / 16, &tokens, data[0] & 4 ? &targets : NULL)) {
     check_column(&tokens);
     if (data[0] & 4) check_column(&targets);
   }

@@ -200,18 +200,18 @@ static void test_npy(void) {
 static void test_bytes(void) {
   char *path = in_folder("text");
   write_bytes(path, "0123456789abcdef", 16);
-  DataSource s = {.path = path, .begin_permille = 0, .end_permille = 1000, .sequence = 5};
+  DataSource s = {.path = path, .begin_permille = 0, .end_permille = 1000};
   Column tokens, targets;
-  CHECK(data_read_bytes(&s, &tokens, &targets), "read");
+  CHECK(data_read_bytes(&s, &tokens) && data_cut_text(5, &tokens, &targets), "read");
   CHECK(tokens.records == 3 && memcmp(tokens.values + 2 * tokens.record_bytes, "abcde", 5) == 0, "the last record");
   CHECK(memcmp(targets.values + 2 * targets.record_bytes, "bcdef", 5) == 0, "its targets");
   free(tokens.block), free(tokens.path), free(targets.path);
   s.begin_permille = 500;
-  CHECK(data_read_bytes(&s, &tokens, NULL) && tokens.records == 1 && memcmp(tokens.values, "89abc", 5) == 0,
+  CHECK(data_read_bytes(&s, &tokens) && data_cut_text(5, &tokens, NULL) && tokens.records == 1 &&
+            memcmp(tokens.values, "89abc", 5) == 0,
         "the second half");
   free(tokens.block), free(tokens.path);
-  s.sequence = 8;
-  CHECK(!data_read_bytes(&s, &tokens, NULL), "too short");
+  CHECK(data_read_bytes(&s, &tokens) && !data_cut_text(8, &tokens, NULL), "too short");
   free(tokens.block), free(tokens.path), free(path);
 }
 

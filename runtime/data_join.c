@@ -1,0 +1,137 @@
+// What a line reads: the reader of each of its files, and the files of a column one after the other.
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/runtime.h"
+
+typedef struct DataReader {
+  const char *name;
+  bool (*read)(const DataSource *s, Column *c);
+  bool text;   // its records and their targets are cut from all files together
+} DataReader;
+static const DataReader readers[] = {{"idx", data_read_idx, false},
+                                     {"npy", data_read_npy, false},
+                                     {"safetensors", data_read_safetensors, false},
+                                     {"bytes", data_read_bytes, true},
+                                     {"tokens", data_read_tokens, true}};
+
+static const DataReader *find_reader(const char *name) {
+  for (size_t i = 0; i < sizeof readers / sizeof *readers; i++)
+    if (strcmp(readers[i].name, name) == 0) return &readers[i];
+  report_internal("unknown reader %s", name);
+}
+
+const char *data_place(const Column *c, int64_t r, int64_t byte, int64_t *in_file) {
+  int64_t at = c->start + r * c->record_bytes + byte;
+  int low = 0, high = c->n_pieces - 1;
+  while (low < high) {
+    int middle = low + (high - low + 1) / 2;
+    if (c->pieces[middle].at <= at) low = middle;
+    else high = middle - 1;
+  }
+  if (!c->n_pieces) report_internal("a column without files");
+  *in_file = c->pieces[low].first_byte < 0 ? -1 : c->pieces[low].first_byte + at - c->pieces[low].at;
+  return c->pieces[low].path;
+}
+
+void data_column_free(Column *c) {
+  for (int i = 0; i < c->n_pieces && c->block; i++) free(c->pieces[i].path);
+  if (c->block) free(c->pieces);
+  free(c->block);
+  free(c->path);
+  memset(c, 0, sizeof *c);
+}
+
+static void add_piece(Column *all, const Column *part) {
+  all->pieces = xrealloc(all->pieces, sizeof *all->pieces * (size_t)(all->n_pieces + 1));
+  int64_t at = all->n_pieces ? all->pieces[all->n_pieces - 1].at + all->pieces[all->n_pieces - 1].bytes : 0;
+  all->pieces[all->n_pieces++] = (DataPiece){xstrdup(part->path), at, part->block_bytes, part->first_byte};
+}
+
+// The records of the next file go behind those that are there.
+static bool append(Column *all, const Column *part) {
+  char first[128], here[128];
+  if (part->dtype != all->dtype || part->rank != all->rank ||
+      memcmp(part->dim, all->dim, sizeof *part->dim * (size_t)part->rank) != 0) {
+    report_error("%s: a record is %s%s, in %s it is %s%s", part->path, dtype_name(part->dtype),
+                 format_shape(part->rank, part->dim, here, sizeof here), all->path, dtype_name(all->dtype),
+                 format_shape(all->rank, all->dim, first, sizeof first));
+    return false;
+  }
+  all->block = xrealloc(all->block, (size_t)(all->block_bytes + part->block_bytes) + 1);
+  all->values = all->block;
+  memcpy(all->values + all->block_bytes, part->values, (size_t)part->block_bytes);
+  all->block_bytes += part->block_bytes;
+  all->records += part->records;
+  add_piece(all, part);
+  return true;
+}
+
+// The part of the records of all files together.
+static void cut(const DataSource *s, Column *c) {
+  int64_t begin, end;
+  data_range(s, c->records, &begin, &end);
+  c->start = begin * c->record_bytes;
+  c->first_record = begin;
+  data_take(c, c->start, (end - begin) * c->record_bytes);
+}
+
+static bool read_files(const DataReader *reader, const DataSource *s, const DataPaths *files, Column *c) {
+  DataSource one = *s;
+  if (files->n > 1) one.begin_permille = 0, one.end_permille = 1000;
+  for (int i = 0; i < files->n; i++) {
+    Column part;
+    one.path = files->paths[i];
+    bool ok = reader->read(&one, &part);
+    if (ok && i == 0) {
+      *c = part;
+      add_piece(c, c);
+      continue;
+    }
+    ok = ok && append(c, &part);
+    free(part.block), free(part.path);
+    if (!ok) return false;
+  }
+  if (files->n > 1) cut(s, c);
+  return true;
+}
+
+static bool find_all(const NncData *d, int i, const char *folder, DataPaths *out) {
+  int first = 0, n = d->file_counts ? d->file_counts[i] : 1;
+  for (int k = 0; k < i; k++) first += d->file_counts ? d->file_counts[k] : 1;
+  for (int k = first; k < first + n; k++)
+    if (!data_find(d->files[k], folder, out)) {
+      data_report_missing(d->files[k], folder);
+      return false;
+    }
+  if (out->n == 1 || !d->whole) return true;
+  report_error("a tensor that is read whole is in one file: found %s and %s", out->paths[0], out->paths[1]);
+  return false;
+}
+
+static const NncTensor *find_input(const NncFunction *f, const char *name) {
+  for (int i = 0; i < f->n_args; i++)
+    if (f->args[i].role == NNC_INPUT && strcmp(f->args[i].name, name) == 0) return &f->args[i];
+  return NULL;
+}
+
+bool data_read_line(const NncData *d, const NncFunction *f, const char *folder, Column *columns) {
+  const DataReader *reader = find_reader(d->reader);
+  bool one_file = strcmp(d->reader, "safetensors") == 0;   // for all names
+  for (int i = 0; i < (reader->text ? 1 : d->n_names); i++) {
+    DataPaths files = {0};
+    DataSource s = {.field = i < d->n_fields ? d->fields[i]
+                             : reader->text  ? NULL
+                                             : d->names[i],
+                    .begin_permille = d->begin_permille,
+                    .end_permille = d->end_permille ? d->end_permille : 1000,
+                    .dtype = d->dtype,
+                    .whole = d->whole,
+                    .input = find_input(f, d->names[i])};
+    bool ok = find_all(d, one_file ? 0 : i, folder, &files) && read_files(reader, &s, &files, &columns[i]);
+    data_paths_free(&files);
+    if (!ok) return false;
+    columns[i].whole = d->whole;
+  }
+  return !reader->text || data_cut_text(d->sequence, &columns[0], d->n_names > 1 ? &columns[1] : NULL);
+}
