@@ -51,22 +51,28 @@ LLVMValueRef emulate_string(Emulation *e, const char *text) {
   return global;
 }
 
-// An instruction is a line indented by two; deeper ones continue it. Printed at once: LLVM numbers the whole function
-// each time it prints an instruction.
-void emulate_read_texts(Emulation *e, LLVMValueRef function) {
-  char *printed = LLVMPrintValueToString(function), *line = printed;
+// Of the instructions of a function, whose text begins at line; the line behind the last.
+static char *read_texts(Emulation *e, LLVMValueRef function, char *line) {
   for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(function); b; b = LLVMGetNextBasicBlock(b))
     for (LLVMValueRef i = LLVMGetFirstInstruction(b); i; i = LLVMGetNextInstruction(i)) {
+      // An instruction is a line indented by two; deeper ones continue it.
       while (*line && (strncmp(line, "  ", 2) != 0 || line[2] == ' ' || line[2] == ']'))
         line += strcspn(line, "\n") + 1;
       size_t length = strcspn(line, "\n");
-      if (!length) break;
+      if (!length) return line;
       ptr_map_set(&e->lines, i, e->n_texts);
       if ((e->n_texts & (e->n_texts - 1)) == 0)
         e->texts = reallocate_array(e->texts, 2 * (size_t)e->n_texts + 1, sizeof *e->texts);
       e->texts[e->n_texts++] = text_format("%.*s", (int)length - 2, line + 2);
       line += length + 1;
     }
+  return line;
+}
+
+// Printed at once: LLVM numbers the whole module each time it prints a function or an instruction.
+void emulate_read_texts(Emulation *e) {
+  char *printed = LLVMPrintModuleToString(e->module), *line = printed;
+  for (LLVMValueRef f = LLVMGetFirstFunction(e->module); f; f = LLVMGetNextFunction(f)) line = read_texts(e, f, line);
   LLVMDisposeMessage(printed);
 }
 
@@ -172,8 +178,8 @@ bool cuda_emulate_module(LLVMModuleRef module, LLVMTargetMachineRef host, const 
   if (!e.error) check_leftovers(&e);
   if (!e.error) kernels = find_kernels(&e, &n);
   emulate_read_dynamic(&e);
+  emulate_read_texts(&e);
   for (int i = 0; i < n && !e.error; i++) {
-    emulate_read_texts(&e, kernels[i].function);
     emulate_shared(&e, &kernels[i]);
     emulate_checks(&e, &kernels[i]);
   }

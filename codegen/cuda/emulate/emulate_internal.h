@@ -39,8 +39,7 @@ typedef struct EmulatedKernel {
 void emulate_fail(Emulation *e, const char *format, ...) __attribute__((format(printf, 2, 3)));
 LLVMValueRef emulate_helper(Emulation *e, const char *symbol, LLVMTypeRef result, int n, const LLVMTypeRef *parameters,
                             LLVMTypeRef *type);
-// of its instructions, for emulate_site
-void emulate_read_texts(Emulation *e, LLVMValueRef function);
+void emulate_read_texts(Emulation *e);                               // of all instructions, for emulate_site
 LLVMValueRef emulate_site(Emulation *e, LLVMValueRef instruction);   // a constant NncEmuSite
 LLVMValueRef emulate_element(Emulation *e, LLVMTypeRef type, LLVMValueRef array, uint64_t index);   // its address
 LLVMValueRef emulate_string(Emulation *e, const char *text);

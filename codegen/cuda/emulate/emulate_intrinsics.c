@@ -162,7 +162,7 @@ static void replace_function(Emulation *e, LLVMValueRef function, const char *in
 }
 
 void emulate_intrinsics(Emulation *e) {
-  for (LLVMValueRef f = LLVMGetFirstFunction(e->module); f; f = LLVMGetNextFunction(f)) emulate_read_texts(e, f);
+  emulate_read_texts(e);
   for (LLVMValueRef f = LLVMGetFirstFunction(e->module), next; f && !e->error; f = next) {
     next = LLVMGetNextFunction(f);
     const char *name = LLVMGetValueName(f);
