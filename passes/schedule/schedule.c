@@ -30,7 +30,7 @@ typedef struct Scheduler {
   int *reads;      // Owned, per value: steps not yet run that read its buffer
   bool *kept;      // Owned, per value: returned, or persistent
   bool *done;      // Owned
-  bool *fetched;   // Owned, per step: gathers a parameter, and stands in the order
+  bool *fetched;   // Owned, per step: of is_fetched, and stands in the order
   bool in_chain;   // a rank_receive has run whose rank_send has not: another exchange would wait for ranks that wait
   int n_sums, begun;   // sums over ranks: all, and those that have run
   int *behind;         // Owned, per step: sums begun with the last one that it reads; 0: it reads none
@@ -199,10 +199,16 @@ static void run_step(Scheduler *s, int i) {
   }
 }
 
-// Parameters that are gathered stand in front of their first reader, whenever that runs.
+// What stands in front of its first reader, whenever that runs: parameters that are gathered, and this rank's part of
+// one, which its update reads. Nothing but an argument is needed for them.
+static bool is_fetched(MlirOperation op) {
+  return plan_is_fetch(op) ||
+         (nn_op_of(op) == NN_OP_rank_part && mlirValueIsABlockArgument(mlirOperationGetOperand(op, 0)));
+}
+
 static void begin_fetches(Scheduler *s) {
   for (int i = 0; i < s->p->n_steps; i++) {
-    if (!plan_is_fetch(s->p->steps[i].op)) continue;
+    if (!is_fetched(s->p->steps[i].op)) continue;
     s->kept[s->p->steps[i].first_result] = true;
     run_step(s, i);
   }
@@ -211,7 +217,7 @@ static void begin_fetches(Scheduler *s) {
 static void fetch_operands(Scheduler *s, int i, int *k) {
   for (int j = 0; j < s->p->steps[i].n_inputs; j++) {
     int def = s->p->values[s->p->values[s->p->steps[i].inputs[j]].root].def;
-    if (def < 0 || s->fetched[def] || !plan_is_fetch(s->p->steps[def].op)) continue;
+    if (def < 0 || s->fetched[def] || !is_fetched(s->p->steps[def].op)) continue;
     s->fetched[def] = true;
     s->order[(*k)++] = def;
   }
