@@ -125,7 +125,8 @@ void step_update_state(Step *step, NnBuilder *b, const TrainedParam *p, const ch
 MlirValue step_add_state(Step *step, NnBuilder *b, const TrainedParam *p, NnType type, const char *name,
                          const char *init, int *arg) {
   NnType whole = nn_value_type(mlirBlockGetArgument(nn_function_body(step->s->func), p->arg));
-  return add_companion(step->s, p, type, step->o->parts ? whole : type, "opt", name, init, b->loc, arg);
+  bool part = step->o->parts && type.rank > 0;   // a number is the same on all ranks
+  return add_companion(step->s, p, type, part ? whole : type, "opt", name, init, b->loc, arg);
 }
 
 // The updated parameter, and its moving average where one is kept: a state that begins as the parameter does.

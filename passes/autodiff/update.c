@@ -53,13 +53,11 @@ static bool same_shape(NnType x, NnType y) {
   return nn_type_equal(&x, &y);
 }
 
-// Every value has the parameter's shape or none, every state its shape.
+// Every value has the parameter's shape or none.
 static bool is_elementwise(MlirOperation func, NnType parameter) {
   for (int i = 0; i < nn_function_n_args(func); i++) {
     NnType t = nn_value_type(mlirBlockGetArgument(nn_function_body(func), i));
-    char role[16];
-    bool state = strcmp(nn_arg_str(func, i, ATTR_role, role, sizeof role, ""), "state") == 0;
-    if ((t.rank > 0 || state) && !same_shape(t, parameter)) return false;
+    if (t.rank > 0 && !same_shape(t, parameter)) return false;
   }
   NN_FOREACH_OP (op, nn_function_body(func)) {
     NnOp kind = nn_op_of(op);
