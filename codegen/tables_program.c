@@ -77,6 +77,9 @@ static int add_data(Text *t, MlirAttribute list) {
     add_strings(t, "files", entry(d, "files"));
     add_integers(t, "file_counts", entry(d, "file_counts"));
     add_dtype(t, entry(d, "dtype"));
+    text_add(t, ",.num_workers=%lld,.prefetch_factor=%lld,.skip_broken=%s",
+             (long long)integer(entry(d, "num_workers"), 0), (long long)integer(entry(d, "prefetch_factor"), 0),
+             integer(entry(d, "skip_broken"), 0) ? "true" : "false");
     add_strings(t, "fields", entry(d, "fields"));
     add_strings(t, "flipped", entry(d, "flipped"));
     add_strings(t, "cropped", entry(d, "cropped"));

@@ -355,12 +355,13 @@ static bool csr_input(Elaborator *e, const AstStmt *s, Reader reader, DataInput 
 
 // Arguments of a reader that have a name: options, and the names of the line, whose types they give.
 static bool check_argument_names(Elaborator *e, const AstStmt *s, Reader reader) {
-  static const char *const options[READERS][8] = {
-      [READER_IDX] = {"begin", "end"},
-      [READER_NPY] = {"begin", "end"},
-      [READER_SAFETENSORS] = {"begin", "end", "fields", "whole", "csr"},
-      [READER_BYTES] = {"begin", "end", "sequence", "continued"},
-      [READER_TOKENS] = {"begin", "end", "sequence", "continued", "fields", "dtype"},
+#define AHEAD "begin", "end", "num_workers", "prefetch_factor"
+  static const char *const options[READERS][12] = {
+      [READER_IDX] = {AHEAD},
+      [READER_NPY] = {AHEAD},
+      [READER_SAFETENSORS] = {AHEAD, "fields", "whole", "csr"},
+      [READER_BYTES] = {AHEAD, "sequence", "continued"},
+      [READER_TOKENS] = {AHEAD, "sequence", "continued", "fields", "dtype"},
   };
   const AstExpr *call = call_of(s);
   bool ok = true;
@@ -445,6 +446,7 @@ typedef struct ReaderCall {
   const char **files, **fields;
   int n_counts, *counts;   // of the arguments that name files: how many each is
   const char *dtype;       // of raw tokens
+  int64_t num_workers, prefetch_factor;
   double begin, end;
   int64_t sequence;
   bool whole, continued;
@@ -497,6 +499,14 @@ static bool read_option(Elaborator *e, const CallArg *a, Reader reader, ReaderCa
     *(begin ? &r->begin : &r->end) = number;
     return true;
   }
+  bool workers = strcmp(a->name, "num_workers") == 0;
+  if (workers || strcmp(a->name, "prefetch_factor") == 0) {
+    if (a->value.kind != VALUE_INT || a->value.i < !workers || a->value.i > 256)
+      return elaborator_error(e, a->pos, "'%s' must be an integer from %d to 256, found %s", a->name, !workers,
+                              value_describe(e, a->value));
+    *(workers ? &r->num_workers : &r->prefetch_factor) = a->value.i;
+    return true;
+  }
   if (strcmp(a->name, "whole") == 0 && reader == READER_SAFETENSORS) {
     r->whole = a->value.kind == VALUE_BOOL && a->value.b;
     return a->value.kind == VALUE_BOOL ||
@@ -520,7 +530,7 @@ static bool read_call(Elaborator *e, const AstStmt *s, Reader reader, ReaderCall
   const AstExpr *x = call_of(s);
   int n_names = s->setting.n_targets;
   CallArg *args = elaborator_alloc(e, sizeof *args * (size_t)(x->call.n_args + 1));
-  *r = (ReaderCall){.end = 1};
+  *r = (ReaderCall){.end = 1, .prefetch_factor = 2};
   if (!check_argument_names(e, s, reader)) return false;
   r->counts = elaborator_alloc(e, sizeof *r->counts * (size_t)(x->call.n_args + 1));
   bool ok = true;
@@ -619,6 +629,8 @@ static bool line_attribute(Elaborator *e, const AstStmt *s, int n, DataInput *in
   ReaderCall r;
   if (!reader_of(e, s, &reader) || (is_eval(s) && !check_eval_names(e, s, n, inputs)) || !read_call(e, s, reader, &r))
     return false;
+  if (r.whole && r.num_workers)
+    return elaborator_error(e, s->pos, "a tensor that is read whole is held in memory: it has no 'num_workers'");
   if (r.whole && (r.begin > 0 || r.end < 1))
     return elaborator_error(e, s->pos, "a tensor that is read whole has no part of its records");
   for (int i = 0; i < s->setting.n_targets; i++) {
@@ -644,6 +656,8 @@ static bool line_attribute(Elaborator *e, const AstStmt *s, int n, DataInput *in
       named_attr(e, "names", names),
       named_attr(e, "files", data_texts(e, r.n_files, r.files)),
       named_attr(e, "file_counts", integers(e, r.n_counts, r.counts)),
+      named_attr(e, "num_workers", int_attr(e, r.num_workers)),
+      named_attr(e, "prefetch_factor", int_attr(e, r.prefetch_factor)),
       named_attr(e, "dtype", text_attr(e, r.dtype ? r.dtype : "u16")),
       named_attr(e, "fields", data_texts(e, r.n_fields, r.fields)),
       named_attr(e, "begin", int_attr(e, llround(r.begin * 1000))),

@@ -123,8 +123,13 @@ static bool print_data(const char *split, const char *function, const char *fold
   if (strcmp(split, "train") == 0) dataset_shuffle(&d, 0, 0);   // the order is held too
   if (d.members)
     printf("validation      %lld records of the train data\n", (long long)(d.columns[0].records - d.records));
-  printf("%-5s data      %lld records, %s held in memory\n", split, (long long)d.records,
+  DataWait ahead = d.ahead ? ahead_wait(d.ahead) : (DataWait){0};
+  printf("%-5s data      %lld records, %s held in memory", split, (long long)d.records,
          print_bytes(d.bytes, text, sizeof text));
+  if (ahead.bytes)
+    printf(", %s of it for %d batches that %d thread%s read%s ahead", print_bytes(ahead.bytes, text, sizeof text),
+           ahead.n_batches, ahead.threads, ahead.threads == 1 ? "" : "s", ahead.threads == 1 ? "s" : "");
+  putchar('\n');
   dataset_free(&d);
   return true;
 }

@@ -265,7 +265,7 @@ static void search_last_step(Training *t) {
             (step % t->run.steps_per_epoch != 0 || session_begin_text(&t->s, NULL));
   for (int64_t micro = 0; ok && !search.found && micro < trainer_micro_batches(); micro++) {
     Executor *e = trainer_write_batch(&t->run, step, micro);
-    ok = find_nan(&search, e, &t->s.arena);
+    ok = e && find_nan(&search, e, &t->s.arena);
   }
   if (ok && !search.found && search.infinity) fprintf(stderr, "%s: %s\n", report_name(), search.infinity);
   else if (ok && !search.found) fprintf(stderr, "%s: run again, the step leaves finite numbers only\n", report_name());
@@ -401,6 +401,11 @@ static bool train_step(Training *t) {
   return true;
 }
 
+static void print_wait(DataWait w, double seconds) {
+  printf("waited %.2f s of %.2f s for data, for %lld of %lld batches\n", w.seconds, seconds, (long long)w.waits,
+         (long long)w.batches);
+}
+
 // The exit status.
 static int train_loop(Training *t) {
   const NncFunction *f = executor_function(t->s.train);
@@ -431,6 +436,7 @@ static int train_loop(Training *t) {
     progress_exclude(&t->progress, seconds_now() - paused);
   }
   progress_end(&t->progress);
+  if (!t->o.quiet && t->train_data.ahead) print_wait(ahead_wait(t->train_data.ahead), seconds_now() - t->start);
   bool patient = !out_of_patience(t), interrupted = t->run.state.step < end && patient;
   if (t->run.state.step == t->run.total && t->has_eval && !evaluated && !evaluate(t)) return EXIT_DIAGNOSTIC;
   // interrupted before the first step: an older checkpoint is worth more

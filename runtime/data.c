@@ -21,7 +21,7 @@ bool dataset_files_exist(const char *split, const char *folder) {
   return any;
 }
 
-static const NncTensor *find_input(const NncFunction *f, const char *name) {
+const NncTensor *function_input(const NncFunction *f, const char *name) {
   for (int i = 0; i < f->n_args; i++)
     if (f->args[i].role == NNC_INPUT && strcmp(f->args[i].name, name) == 0) return &f->args[i];
   return NULL;
@@ -58,21 +58,22 @@ static bool check_record(const NncTensor *input, const Column *c) {
   return true;
 }
 
-// Class labels, and indices of a table's rows: out of range they would select nothing.
+bool column_check_limit(const Column *c, const NncTensor *input, int64_t record, const char *values) {
+  int64_t element = dtype_bytes(c->dtype), value, byte;
+  int64_t i = tensor_find_outside(input, c->dtype, values, c->record_bytes / element, &value);
+  if (i < 0) return true;
+  const char *path = data_place(c, record, i * element, &byte);
+  char place[48] = "";
+  if (byte >= 0) snprintf(place, sizeof place, " (byte %lld)", (long long)byte);
+  report_error("%s: record %lld%s: %s %lld is outside of 0..%lld", path, (long long)(c->first_record + record), place,
+               input->name, (long long)value, (long long)(input->limit - 1));
+  return false;
+}
+
+// Records that stay in their files are checked when they are read.
 static bool check_limit(const NncTensor *input, const Column *c) {
-  int64_t element = dtype_bytes(c->dtype), value;
-  for (int64_t r = 0; r < c->records; r++) {
-    const char *record = c->values + r * c->record_bytes;
-    int64_t i = tensor_find_outside(input, c->dtype, record, c->record_bytes / element, &value);
-    if (i < 0) continue;
-    int64_t byte;
-    const char *path = data_place(c, r, i * element, &byte);
-    char place[48] = "";
-    if (byte >= 0) snprintf(place, sizeof place, " (byte %lld)", (long long)byte);
-    report_error("%s: record %lld%s: %s %lld is outside of 0..%lld", path, (long long)(c->first_record + r), place,
-                 input->name, (long long)value, (long long)(input->limit - 1));
-    return false;
-  }
+  for (int64_t r = 0; r < c->records && c->values; r++)
+    if (!column_check_limit(c, input, r, c->values + r * c->record_bytes)) return false;
   return true;
 }
 
@@ -130,7 +131,7 @@ static bool add_line(Dataset *d, const NncData *line, const NncFunction *f, cons
   d->n_columns += line->n_names;
   if (!data_read_line(line, f, folder, columns)) return false;
   for (int i = 0; i < line->n_names; i++) {
-    const NncTensor *input = find_input(f, line->names[i]);
+    const NncTensor *input = function_input(f, line->names[i]);
     if (input && (!check_record(input, &columns[i]) || !check_limit(input, &columns[i]))) return false;
     if (is_named(line->n_flipped, line->flipped, line->names[i])) columns[i].flip = line->flip;
     if (is_named(line->n_cropped, line->cropped, line->names[i])) columns[i].crop = line->crop;
@@ -226,6 +227,25 @@ static bool leave_out_validation(Dataset *d) {
   return true;
 }
 
+// The threads for what stays in files, as the lines of a split ask for.
+static bool read_ahead(Dataset *d, const char *split, const NncFunction *f) {
+  int threads = 0, factor = 0;
+  bool any = false, skip = false;
+  for (int k = 0; k < d->n_columns; k++) any |= d->columns[k].fetch != NULL;
+  for (int i = 0; i < nnc_program.n_data && any; i++) {
+    const NncData *line = &nnc_program.data[i];
+    if (strcmp(line->split, split) != 0) continue;
+    if (line->num_workers > threads) threads = line->num_workers;
+    if (line->prefetch_factor > factor) factor = line->prefetch_factor;
+    skip |= line->skip_broken;
+  }
+  if (!any) return true;
+  d->ahead = ahead_create(d, f, threads, threads * factor, skip);
+  if (!d->ahead) return false;
+  d->bytes += ahead_wait(d->ahead).bytes;
+  return true;
+}
+
 bool dataset_validation(const Dataset *train, const NncFunction *f, Dataset *d) {
   int64_t all = train->columns[0].records;
   *d = (Dataset){.split = "validation", .n_columns = train->n_columns, .continued = train->continued};
@@ -234,11 +254,11 @@ bool dataset_validation(const Dataset *train, const NncFunction *f, Dataset *d) 
   for (int k = 0; k < d->n_columns; k++) {
     d->names[k] = train->names[k];
     d->columns[k] = train->columns[k];
-    d->columns[k].path = NULL, d->columns[k].block = NULL, d->columns[k].block_bytes = 0;
+    d->columns[k].path = NULL, d->columns[k].borrows = true, d->columns[k].block_bytes = 0;
     d->columns[k].flip = 0, d->columns[k].crop = 0;
   }
   choose_members(d, all, validation_records(all), true);
-  return !d->continued || order_rows(d, function_batch(f));
+  return (!d->continued || order_rows(d, function_batch(f))) && read_ahead(d, "train", f);
 }
 
 bool dataset_load(const char *split, const NncFunction *f, const char *folder, Dataset *d) {
@@ -259,11 +279,13 @@ bool dataset_load(const char *split, const NncFunction *f, const char *folder, D
   if (ok && nnc_program.validation > 0 && strcmp(split, "train") == 0) ok = leave_out_validation(d);
   if (ok && d->continued) ok = order_rows(d, function_batch(f));
   if (ok) make_room_to_move(d);
+  ok = ok && read_ahead(d, split, f);
   if (!ok) dataset_free(d);
   return ok;
 }
 
 void dataset_free(Dataset *d) {
+  ahead_destroy(d->ahead);
   for (int k = 0; k < d->n_columns; k++) data_column_free(&d->columns[k]);
   free(d->columns);
   free(d->names);
@@ -273,26 +295,38 @@ void dataset_free(Dataset *d) {
   memset(d, 0, sizeof *d);
 }
 
+// What is read ahead is ordered by those who read it.
 void dataset_shuffle(Dataset *d, uint64_t seed, uint64_t epoch) {
   d->seed = seed, d->epoch = epoch;
+  d->shuffled = true;
   if (d->continued) return;
   make_order(d);
-  philox_permutation(seed, philox_stream("shuffle") + epoch, d->order, d->records);
+  if (!d->ahead) philox_permutation(seed, philox_stream("shuffle") + epoch, d->order, d->records);
+}
+
+void dataset_sequence(Dataset *d, int64_t offset, int64_t stride, int64_t per_epoch) {
+  if (d->ahead) ahead_sequence(d->ahead, offset, stride, per_epoch);
+}
+
+const char *dataset_move(const Column *c, const NncTensor *input, uint64_t seed, uint64_t epoch, int64_t record,
+                         const char *values, char *to) {
+  int64_t height = input->dim[input->rank - 2], width = input->dim[input->rank - 1], element = dtype_bytes(c->dtype);
+  augment_move(augment_draw(c, seed, epoch, c->first_record + record), c->record_bytes / (height * width * element),
+               height, width, element, values, to);
+  return to;
 }
 
 // The values of a record as this epoch has them: in the column, or moved. input: [batch, …, height, width].
 static const char *record_values(const Dataset *d, const Column *c, const NncTensor *input, int64_t record) {
   const char *values = c->values + record * c->record_bytes;
   if ((c->flip <= 0 && c->crop <= 0) || !d->order) return values;
-  int64_t height = input->dim[input->rank - 2], width = input->dim[input->rank - 1], element = dtype_bytes(c->dtype);
-  augment_move(augment_draw(c, d->seed, d->epoch, c->first_record + record),
-               c->record_bytes / (height * width * element), height, width, element, values, d->moved);
-  return d->moved;
+  return dataset_move(c, input, d->seed, d->epoch, record, values, d->moved);
 }
 
-void dataset_fill(const Dataset *d, const NncFunction *f, int64_t first, int64_t fill, char *arena) {
+bool dataset_fill(const Dataset *d, const NncFunction *f, int64_t first, int64_t fill, char *arena) {
+  if (d->ahead) return ahead_fill(d->ahead, f, first, fill, arena);
   for (int k = 0; k < d->n_columns; k++) {
-    const NncTensor *input = find_input(f, d->names[k]);
+    const NncTensor *input = function_input(f, d->names[k]);
     const Column *c = &d->columns[k];
     if (!input) continue;   // the loss does not read it
     if (c->whole) {
@@ -306,4 +340,5 @@ void dataset_fill(const Dataset *d, const NncFunction *f, int64_t first, int64_t
       stage_record(input, c->dtype, record_values(d, c, input, record), arena + input->offset + i * to_bytes, elements);
     }
   }
+  return true;
 }

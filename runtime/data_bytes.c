@@ -21,14 +21,18 @@ bool data_cut_text(int64_t sequence, Column *tokens, Column *targets) {
   *targets = *tokens;
   targets->path = xstrdup(tokens->path);
   targets->start += element;
-  targets->values += element;
-  targets->block = NULL;
+  if (targets->values) targets->values += element;
+  targets->borrows = true;
   targets->block_bytes = 0;
   return true;
 }
 
 bool data_read_bytes(const DataSource *s, Column *c) {
   int64_t bytes = 0, begin, end;
+  if (s->in_place) {
+    *c = (Column){.path = xstrdup(s->path), .dtype = NNC_U8, .record_bytes = 1};
+    return data_raw_in_place(s, 0, c);
+  }
   char *values = data_file_read_whole(s->path, &bytes);
   *c = (Column){.path = xstrdup(s->path), .dtype = NNC_U8, .record_bytes = 1, .values = values, .block = values};
   if (!values) return false;

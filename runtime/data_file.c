@@ -18,6 +18,7 @@ struct DataFile {
   int64_t at;                              // uncompressed bytes read
   int64_t record_bytes, first_record_at;   // 0 before the records
   int64_t size;                            // bytes of the file as it is stored; -1: not a regular file
+  int64_t past_records;                    // where records end that were not read; 0: they were
 };
 
 // A pipe's other end is waited for, but not for ever.
@@ -142,9 +143,9 @@ bool data_file_at_end(DataFile *f) {
 }
 
 bool data_file_ends(DataFile *f, int64_t records, int64_t record_bytes) {
-  if (data_file_at_end(f)) return true;
+  if (f->past_records ? f->past_records == f->size : data_file_at_end(f)) return true;
   report_error("%s: more data than the %lld records of %lld bytes its header gives, from byte %lld on", f->path,
-               (long long)records, (long long)record_bytes, (long long)f->at);
+               (long long)records, (long long)record_bytes, (long long)(f->past_records ? f->past_records : f->at));
   return false;
 }
 
@@ -168,12 +169,56 @@ void data_take(Column *c, int64_t from, int64_t bytes) {
   c->records = bytes / c->record_bytes;
 }
 
+static bool report_packed(const DataSource *s, bool packed) {
+  report_error("%s: records cannot be read one by one out of a %s: unpack it, or read it without num_workers", s->path,
+               packed ? "gzip file" : "pipe");
+  return false;
+}
+
+static bool stays_in_place(DataFile *f, const DataSource *s, Column *c, int64_t all, int64_t begin, int64_t end) {
+  int64_t needed = f->at + all * c->record_bytes;
+  if (!gzdirect(f->stream) || f->size < 0) return report_packed(s, f->size >= 0);
+  if (f->size < needed) {
+    report_error("%s: truncated: %lld records of %lld bytes end at byte %lld, the file has %lld", s->path,
+                 (long long)all, (long long)c->record_bytes, (long long)needed, (long long)f->size);
+    return false;
+  }
+  f->past_records = needed;
+  c->path = xstrdup(s->path);
+  c->records = end - begin;
+  c->first_record = begin;
+  c->first_byte += begin * c->record_bytes;
+  return true;
+}
+
+bool data_raw_in_place(const DataSource *s, int64_t first, Column *c) {
+  struct stat st;
+  int64_t element = c->record_bytes, begin, end;
+  unsigned char magic[2] = {0};
+  int fd = open_to_read(s->path);
+  if (fd < 0) return false;
+  bool plain = fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
+  bool packed = plain && pread(fd, magic, 2, 0) == 2 && magic[0] == 0x1f && magic[1] == 0x8b;
+  close(fd);
+  if (!plain || packed) return report_packed(s, packed);
+  if ((st.st_size - first) % element) {
+    report_error("%s: %lld bytes are no whole number of %lld-bit tokens", s->path, (long long)st.st_size,
+                 (long long)(8 * element));
+    return false;
+  }
+  data_range(s, (st.st_size - first) / element, &begin, &end);
+  c->first_byte = first + begin * element;
+  c->records = end - begin;
+  return true;
+}
+
 bool data_file_read_records(DataFile *f, const DataSource *s, Column *c) {
   int64_t all = c->records, begin, end;
   char what[64];
   data_range(s, all, &begin, &end);
   snprintf(what, sizeof what, "reading %lld records of %lld bytes", (long long)all, (long long)c->record_bytes);
   if (!data_file_can_hold(f, all, c->record_bytes, what)) return false;
+  if (s->in_place) return stays_in_place(f, s, c, all, begin, end);
   f->record_bytes = c->record_bytes;
   f->first_record_at = f->at;
   c->path = xstrdup(s->path);

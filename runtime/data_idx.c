@@ -62,8 +62,13 @@ bool data_read_idx(const DataSource *s, Column *c) {
   if (ok) {
     int64_t all = c->records;
     ok = data_file_read_records(f, s, c) && data_file_ends(f, all, c->record_bytes);
+    if (ok && s->in_place && dtype_bytes(c->dtype) > 1) {
+      report_error("%s: %s numbers of an idx file lie the other way round, and are read without num_workers", s->path,
+                   dtype_name(c->dtype));
+      ok = false;
+    }
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-    if (ok) swap_bytes(c->values, c->block_bytes / dtype_bytes(c->dtype), dtype_bytes(c->dtype));
+    if (ok && c->values) swap_bytes(c->values, c->block_bytes / dtype_bytes(c->dtype), dtype_bytes(c->dtype));
 #endif
   }
   data_file_close(f);

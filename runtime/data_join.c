@@ -1,6 +1,10 @@
 // What a line reads: the reader of each of its files, and the files of a column one after the other.
+#include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "runtime/runtime.h"
 
@@ -21,31 +25,87 @@ static const DataReader *find_reader(const char *name) {
   report_internal("unknown reader %s", name);
 }
 
-const char *data_place(const Column *c, int64_t r, int64_t byte, int64_t *in_file) {
-  int64_t at = c->start + r * c->record_bytes + byte;
+void data_column_free(Column *c) {
+  for (int i = 0; i < c->n_pieces && !c->borrows; i++) {
+    free(c->pieces[i].path);
+    if (c->pieces[i].fd >= 0) close(c->pieces[i].fd);
+  }
+  if (!c->borrows) free(c->pieces), free(c->block);
+  free(c->path);
+  memset(c, 0, sizeof *c);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Files that are read record by record
+
+static bool read_at(const DataPiece *p, int64_t at, char *to, int64_t bytes) {
+  while (bytes > 0) {
+    ssize_t n = pread(p->fd, to, (size_t)bytes, p->first_byte + at);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) {
+      report_error("cannot read %s at byte %lld: %s", p->path, (long long)(p->first_byte + at),
+                   n < 0 ? strerror(errno) : "the file has become shorter");
+      return false;
+    }
+    to += n, at += n, bytes -= n;
+  }
+  return true;
+}
+
+static int find_piece(const Column *c, int64_t at) {
   int low = 0, high = c->n_pieces - 1;
   while (low < high) {
     int middle = low + (high - low + 1) / 2;
     if (c->pieces[middle].at <= at) low = middle;
     else high = middle - 1;
   }
+  return low;
+}
+
+const char *data_place(const Column *c, int64_t r, int64_t byte, int64_t *in_file) {
+  int64_t at = c->start + r * c->record_bytes + byte;
+  int low = find_piece(c, at);
   if (!c->n_pieces) report_internal("a column without files");
   *in_file = c->pieces[low].first_byte < 0 ? -1 : c->pieces[low].first_byte + at - c->pieces[low].at;
   return c->pieces[low].path;
 }
 
-void data_column_free(Column *c) {
-  for (int i = 0; i < c->n_pieces && c->block; i++) free(c->pieces[i].path);
-  if (c->block) free(c->pieces);
-  free(c->block);
-  free(c->path);
-  memset(c, 0, sizeof *c);
+static bool fetch_bytes(const Column *c, int64_t record, void *room, char *to) {
+  int64_t at = c->start + record * c->record_bytes, left = c->record_bytes;
+  (void)room;
+  for (int i = find_piece(c, at); left > 0; i++) {
+    const DataPiece *p = &c->pieces[i];
+    int64_t in_piece = at - p->at, n = p->bytes - in_piece < left ? p->bytes - in_piece : left;
+    if (!read_at(p, in_piece, to, n)) return false;
+    at += n, to += n, left -= n;
+  }
+  return true;
 }
+
+// All files stay open: as many as there may be.
+static bool open_pieces(Column *c) {
+  struct rlimit files;
+  if (c->n_pieces > 256 && getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < files.rlim_max) {
+    files.rlim_cur = files.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &files);
+  }
+  for (int i = 0; i < c->n_pieces; i++)
+    if ((c->pieces[i].fd = open(c->pieces[i].path, O_RDONLY | O_CLOEXEC)) < 0) {
+      report_error("cannot open %s: %s", c->pieces[i].path, strerror(errno));
+      return false;
+    }
+  c->fetch = fetch_bytes;
+  return true;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// One file after the other
 
 static void add_piece(Column *all, const Column *part) {
   all->pieces = xrealloc(all->pieces, sizeof *all->pieces * (size_t)(all->n_pieces + 1));
   int64_t at = all->n_pieces ? all->pieces[all->n_pieces - 1].at + all->pieces[all->n_pieces - 1].bytes : 0;
-  all->pieces[all->n_pieces++] = (DataPiece){xstrdup(part->path), at, part->block_bytes, part->first_byte};
+  all->pieces[all->n_pieces++] = (DataPiece){xstrdup(part->path), at, part->records * part->record_bytes,
+                                             part->first_byte, -1};
 }
 
 // The records of the next file go behind those that are there.
@@ -58,10 +118,12 @@ static bool append(Column *all, const Column *part) {
                  format_shape(all->rank, all->dim, first, sizeof first));
     return false;
   }
-  all->block = xrealloc(all->block, (size_t)(all->block_bytes + part->block_bytes) + 1);
-  all->values = all->block;
-  memcpy(all->values + all->block_bytes, part->values, (size_t)part->block_bytes);
-  all->block_bytes += part->block_bytes;
+  if (part->block) {
+    all->block = xrealloc(all->block, (size_t)(all->block_bytes + part->block_bytes) + 1);
+    all->values = all->block;
+    memcpy(all->values + all->block_bytes, part->values, (size_t)part->block_bytes);
+    all->block_bytes += part->block_bytes;
+  }
   all->records += part->records;
   add_piece(all, part);
   return true;
@@ -73,7 +135,8 @@ static void cut(const DataSource *s, Column *c) {
   data_range(s, c->records, &begin, &end);
   c->start = begin * c->record_bytes;
   c->first_record = begin;
-  data_take(c, c->start, (end - begin) * c->record_bytes);
+  if (c->block) data_take(c, c->start, (end - begin) * c->record_bytes);
+  c->records = end - begin;
 }
 
 static bool read_files(const DataReader *reader, const DataSource *s, const DataPaths *files, Column *c) {
@@ -109,12 +172,6 @@ static bool find_all(const NncData *d, int i, const char *folder, DataPaths *out
   return false;
 }
 
-static const NncTensor *find_input(const NncFunction *f, const char *name) {
-  for (int i = 0; i < f->n_args; i++)
-    if (f->args[i].role == NNC_INPUT && strcmp(f->args[i].name, name) == 0) return &f->args[i];
-  return NULL;
-}
-
 bool data_read_line(const NncData *d, const NncFunction *f, const char *folder, Column *columns) {
   const DataReader *reader = find_reader(d->reader);
   bool one_file = strcmp(d->reader, "safetensors") == 0;   // for all names
@@ -126,11 +183,12 @@ bool data_read_line(const NncData *d, const NncFunction *f, const char *folder, 
                     .begin_permille = d->begin_permille,
                     .end_permille = d->end_permille ? d->end_permille : 1000,
                     .dtype = d->dtype,
+                    .in_place = d->num_workers > 0,
                     .whole = d->whole,
-                    .input = find_input(f, d->names[i])};
+                    .input = function_input(f, d->names[i])};
     bool ok = find_all(d, one_file ? 0 : i, folder, &files) && read_files(reader, &s, &files, &columns[i]);
     data_paths_free(&files);
-    if (!ok) return false;
+    if (!ok || (s.in_place && !columns[i].fetch && !open_pieces(&columns[i]))) return false;
     columns[i].whole = d->whole;
   }
   return !reader->text || data_cut_text(d->sequence, &columns[0], d->n_names > 1 ? &columns[1] : NULL);

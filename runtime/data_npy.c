@@ -115,6 +115,12 @@ static void gather_records(const Column *c, int64_t all, int64_t begin, int64_t 
 
 static bool read_fortran(DataFile *f, const DataSource *s, Column *c) {
   DataSource whole = *s;
+  if (s->in_place) {
+    report_error("%s: in Fortran's order a record does not lie in one place: save it in C's order, or read it without "
+                 "num_workers",
+                 s->path);
+    return false;
+  }
   int64_t begin, end;
   whole.begin_permille = 0, whole.end_permille = 1000;
   if (!data_file_read_records(f, &whole, c)) return false;

@@ -52,6 +52,7 @@ static bool read_field(const Safetensors *file, const DataSource *s, Column *c) 
   c->records = end - begin;
   c->first_record = begin;
   c->first_byte = e->offset + begin * c->record_bytes;
+  if (s->in_place) return true;
   c->block_bytes = c->records * c->record_bytes;
   c->values = c->block = xmalloc((size_t)c->block_bytes);
   return safetensors_read(file, e, begin * c->record_bytes, c->block_bytes, c->values);

@@ -3,6 +3,7 @@
 // file. Records and targets are cut from it as from bytes.
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "runtime/runtime.h"
 
@@ -48,18 +49,40 @@ static bool find_header(const char *values, int64_t bytes, NncDtype *dtype, int6
   return false;
 }
 
+static bool check_count(const DataSource *s, int64_t tokens, int64_t element, int64_t bytes) {
+  if (tokens * element == bytes) return true;
+  report_error("%s: the header gives %lld tokens of %lld bits, the file holds %lld bytes of them", s->path,
+               (long long)tokens, (long long)(8 * element), (long long)bytes);
+  return false;
+}
+
+static bool raw_in_place(const DataSource *s, Column *c) {
+  DataSource all = *s;
+  char head[HEADER_BYTES];
+  int64_t tokens;
+  int fd = open_to_read(s->path);
+  if (fd < 0) return false;
+  ssize_t n = pread(fd, head, sizeof head, 0);
+  close(fd);
+  *c = (Column){.path = xstrdup(s->path), .dtype = s->dtype};
+  bool header = find_header(head, n, &c->dtype, &tokens);
+  c->record_bytes = dtype_bytes(c->dtype);
+  all.begin_permille = 0, all.end_permille = 1000;
+  if (header && (!data_raw_in_place(&all, HEADER_BYTES, c) ||
+                 !check_count(s, tokens, c->record_bytes, c->records * c->record_bytes)))
+    return false;
+  return data_raw_in_place(s, header ? HEADER_BYTES : 0, c);
+}
+
 static bool read_raw(const DataSource *s, Column *c) {
   int64_t bytes = 0, begin, end, tokens;
+  if (s->in_place) return raw_in_place(s, c);
   char *values = data_file_read_whole(s->path, &bytes);
   *c = (Column){.path = xstrdup(s->path), .dtype = s->dtype, .values = values, .block = values};
   if (!values) return false;
   bool header = find_header(values, bytes, &c->dtype, &tokens);
   int64_t first = header ? HEADER_BYTES : 0, element = c->record_bytes = dtype_bytes(c->dtype);
-  if (header && tokens * element != bytes - first) {
-    report_error("%s: the header gives %lld tokens of %lld bits, the file holds %lld bytes of them", s->path,
-                 (long long)tokens, (long long)(8 * element), (long long)(bytes - first));
-    return false;
-  }
+  if (header && !check_count(s, tokens, element, bytes - first)) return false;
   if (bytes % element) {
     report_error("%s: %lld bytes are no whole number of %lld-bit tokens", s->path, (long long)bytes,
                  (long long)(8 * element));

@@ -283,6 +283,9 @@ typedef struct NncData {   // one `data` or `eval` line of the train section
   const char *const *files;     // names or patterns of files
   const int32_t *file_counts;   // files of each name; NULL: one each
   NncDtype dtype;               // tokens: of raw numbers
+  // The records stay in their files, and threads read num_workers * prefetch_factor batches ahead; 0: held in memory.
+  int32_t num_workers, prefetch_factor;
+  bool skip_broken;   // images: of one that cannot be read the next takes the place
   int n_fields;
   const char *const *fields;              // safetensors: tensor names, one per input
   int64_t begin_permille, end_permille;   // part of the records used, 0..1000

@@ -375,6 +375,7 @@ typedef struct DataPiece {   // what one file gives to a column
   char *path;                // Owned
   int64_t at, bytes;         // its part of the column's records, one after the other
   int64_t first_byte;        // where that part begins in the uncompressed file; -1: it is not in one place
+  int fd;                    // Owned; of records that stay in the file; else -1
 } DataPiece;
 typedef struct Column {   // the values of one input over all records
   char *path;             // Owned
@@ -390,9 +391,14 @@ typedef struct Column {   // the values of one input over all records
   int64_t first_byte;     // while one file is read: where record 0 lies in it, uncompressed
   int64_t start;          // where record 0 lies in the pieces' parts
   int n_pieces;
-  DataPiece *pieces;   // Owned where the block is; in order
-  char *values;        // Borrowed from block
-  void *block;         // Owned; NULL when another column owns it
+  DataPiece *pieces;   // Owned unless it borrows; in order
+  char *values;        // Borrowed from block; NULL where there is `fetch`
+  void *block;         // Owned unless it borrows
+  bool borrows;        // another column owns what this one reads
+  // Records that stay in their files: one of them, as values of `dtype`. room: room_bytes of the calling thread.
+  // Reports.
+  bool (*fetch)(const struct Column *c, int64_t record, void *room, char *to);
+  int64_t room_bytes;
   int64_t block_bytes;
 } Column;
 typedef struct DataSource {   // how to open one file of a reader
@@ -400,6 +406,7 @@ typedef struct DataSource {   // how to open one file of a reader
   const char *field;   // safetensors: tensor name; tokens: NULL for the only one
   int64_t begin_permille, end_permille;
   NncDtype dtype;           // tokens: of raw numbers
+  bool in_place;            // the records stay in the file: what it says of them is read and checked, block is NULL
   bool whole;               // safetensors: the tensor is one record
   const NncTensor *input;   // that the file feeds; NULL: none
 } DataSource;
@@ -447,6 +454,8 @@ bool data_file_ends(DataFile *f, int64_t records, int64_t record_bytes);   // re
 // that the source asks for into memory of the column's own and reads past the rest. False after reporting.
 bool data_file_read_records(DataFile *f, const DataSource *s, Column *c);
 void data_file_close(DataFile *f);
+// Of a file of raw numbers behind `first` bytes: what of it is read one by one. c has path, dtype and record_bytes.
+bool data_raw_in_place(const DataSource *s, int64_t first, Column *c);
 void data_take(Column *c, int64_t from, int64_t bytes);   // leaves bytes of the block, whole records, from there on
 void data_range(const DataSource *s, int64_t n, int64_t *begin, int64_t *end);
 
@@ -476,7 +485,9 @@ typedef struct Dataset {
   uint32_t *order;        // Owned; of the members; NULL: as they come
   bool continued;         // row i of each batch goes through its own part of the records, in order
   uint64_t seed, epoch;   // of the shuffle, and so of the images' moves
+  bool shuffled;          // the training's
   char *moved;            // Owned: the image that is being moved; NULL: none is
+  struct Ahead *ahead;    // Owned; reads what stays in files; NULL: all is in memory
 } Dataset;
 // Loads what the function's inputs need of a split ("train", "eval"); of "train" without the records that are kept for
 // validation. folder NULL: the default places.
@@ -490,7 +501,34 @@ void dataset_free(Dataset *d);
 void dataset_shuffle(Dataset *d, uint64_t seed, uint64_t epoch);
 // Writes records [first, first + batch) of the order to the function's inputs; beyond the end repeats record `fill`.
 // After a shuffle images are moved.
-void dataset_fill(const Dataset *d, const NncFunction *f, int64_t first, int64_t fill, char *arena);
+// False after reporting, where something stays in files.
+bool dataset_fill(const Dataset *d, const NncFunction *f, int64_t first, int64_t fill, char *arena);
+// What the caller's batches are: batch k of an epoch begins at record offset + k stride. Before: all, one after the
+// other.
+void dataset_sequence(Dataset *d, int64_t offset, int64_t stride, int64_t per_epoch);
+// The image of a record as the epoch has it, in `to`.
+const char *dataset_move(const Column *c, const NncTensor *input, uint64_t seed, uint64_t epoch, int64_t record,
+                         const char *values, char *to);
+// Class labels, and indices of a table's rows: out of range they would select nothing.
+bool column_check_limit(const Column *c, const NncTensor *input, int64_t record, const char *values);
+
+// data_ahead.c: threads that read the records that stay in files, into a ring of batches. For data.c alone.
+typedef struct Ahead Ahead;
+typedef struct DataWait {
+  int64_t bytes;            // of the ring and the threads' rooms
+  int n_batches, threads;   // of the ring; that read
+  int64_t batches, waits;   // taken; that were not there yet
+  double seconds;           // that the steps waited for them
+} DataWait;
+// NULL after reporting.
+Ahead *ahead_create(Dataset *d, const NncFunction *f, int n_threads, int n_batches, bool skip_broken);
+void ahead_sequence(Ahead *a, int64_t offset, int64_t stride, int64_t per_epoch);
+bool ahead_fill(Ahead *a, const NncFunction *f, int64_t first, int64_t fill, char *arena);   // as dataset_fill
+DataWait ahead_wait(const Ahead *a);
+void ahead_destroy(Ahead *a);   // may be NULL
+
+// The input of that name; NULL: there is none.
+const NncTensor *function_input(const NncFunction *f, const char *name);
 // records per call: the first dimension of its inputs that are not whole; 1 when all are
 int64_t function_batch(const NncFunction *f);
 // rows of its outputs per call: records, or what a function of whole inputs has, such as the nodes of a graph

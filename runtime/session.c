@@ -206,7 +206,7 @@ bool metrics_losses_finite(const Metrics *m, const NncFunction *f) { return isfi
 
 static bool evaluate_batch(Session *s, const Dataset *d, int64_t first, Metrics *out, double weight) {
   const NncFunction *f = executor_function(s->eval);
-  dataset_fill(d, f, first, d->records - 1, s->arena.base);
+  if (!dataset_fill(d, f, first, d->records - 1, s->arena.base)) return false;
   session_write_aside(s, f, first / function_batch(f));
   if (!executor_run(s->eval, NULL, NULL)) return false;
   metrics_read(out, f, s->arena.base, weight);

@@ -29,6 +29,8 @@ static bool count_steps(Trainer *t, int64_t steps, double epochs) {
     report_error("%g epochs of %lld steps are more steps than can be counted", epochs, (long long)t->steps_per_epoch);
     return false;
   }
+  if (!t->one_record)
+    dataset_sequence(t->data, ranks.rank * batch, ranks.size * batch, t->steps_per_epoch * trainer_micro_batches());
   t->total = steps > 0 ? steps : epochs > 0 ? (int64_t)(epochs * (double)t->steps_per_epoch + 0.5) : p->steps;
   return true;
 }
@@ -75,7 +77,7 @@ Executor *trainer_write_batch(Trainer *t, int64_t step, int64_t micro) {
     t->shuffled_epoch = epoch;
   }
   int64_t first = position * t->records_per_step + number_of(micro) * (t->records_per_step / all_micro_batches());
-  dataset_fill(t->data, f, first, first, t->session->arena.base);
+  if (!dataset_fill(t->data, f, first, first, t->session->arena.base)) return NULL;
   write_arguments(t, f, step, micro);
   return e;
 }
@@ -86,8 +88,7 @@ static bool stage_next(Trainer *t, int64_t micro) {
   Executor *e = executor_of(t, next);
   t->staged = t->stages && executor_can_stage(e) && step < t->total;
   if (!t->staged) return true;
-  trainer_write_batch(t, step, next);
-  return executor_stage(e);
+  return trainer_write_batch(t, step, next) && executor_stage(e);
 }
 
 // The mean over the micro-batches of all ranks, in their order; and whether any rank was asked to end.
@@ -109,7 +110,7 @@ static bool run_micro_batch(Trainer *t, int64_t micro, const Batches *batches) {
     write_arguments(t, executor_function(e), t->state.step, micro);
     return executor_run(e, batches->tap, batches->context);
   }
-  if (!t->staged) trainer_write_batch(t, t->state.step, micro);
+  if (!t->staged && !trainer_write_batch(t, t->state.step, micro)) return false;
   if (t->tap && micro + 1 == trainer_micro_batches()) return executor_run(e, t->tap, t->tap_context);
   return executor_start(e) && stage_next(t, micro) && executor_finish(e);
 }

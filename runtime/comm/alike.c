@@ -20,6 +20,9 @@ uint64_t ranks_data_sum(const Dataset *d) {
   uint64_t sum = (uint64_t)d->records;
   for (int i = 0; i < d->n_columns; i++) {
     const Column *c = &d->columns[i];
+    if (c->borrows) continue;
+    for (int k = 0; k < c->n_pieces && !c->block; k++) sum = sum * 31 + (uint64_t)c->pieces[k].bytes;
+    if (!c->block && c->n_pieces) sum = sum * 31 + ranks_file_sum(c->pieces[0].path);
     if (!c->block) continue;
     int64_t n = c->block_bytes < MOST ? c->block_bytes : MOST;
     sum = sum * 31 + checksum_of(c->block, n);

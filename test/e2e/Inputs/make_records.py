@@ -18,6 +18,7 @@ npy("i16.npy", "h", x)
 npy("fortran.npy", "f", x, fortran=True)
 for i, (a, b) in enumerate([(0, 13), (13, 14), (14, 40)]):
     npy(f"x_{i}.npy", "f", x[a:b], fortran=i == 2)
+npy("x_10.npy", "f", x[14:])
 npy("y.npy", "f", y)
 for i, (a, b) in enumerate([(0, 30), (30, 40)]):
     npy(f"y_{i}.npy", "f", y[a:b])
