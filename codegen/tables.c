@@ -71,6 +71,12 @@ static void add_argument(Text *t, MlirOperation func, int arg) {
     text_add(&extra, ",");
     text_quoted(&extra, init);
   }
+  char *average = string_of(nn_arg_attr(func, arg, ATTR_average));
+  if (*average) {
+    text_add(&extra, ",.average_of=");
+    text_quoted(&extra, average);
+  }
+  free(average);
   int64_t limit = nn_arg_i64(func, arg, ATTR_limit, 0);
   if (limit) text_add(&extra, ",.limit=%lld", (long long)limit);
   MlirAttribute whole = nn_arg_attr(func, arg, ATTR_whole);

@@ -353,9 +353,11 @@ bool call_block(Elaborator *e, const AstItem *b, AstPos pos, const AstName *labe
   Replacement own;
   if (call.parameters && !replacement_read(e, b, call.parameters, &own)) return false;
   int first_slot = e->function->n_slots;
+  MlirValue *updated = teacher_begin(e, call.parameters);
   e->replacement = call.parameters ? &own : NULL;
   bool ok = exec_block(e, &call, path_create(e, path), result);
   e->replacement = outer;
+  teacher_end(e, updated, first_slot);
   if (ok) remember_call(e, b, path, n, args, *result, first_slot);
   return ok;
 }

@@ -135,6 +135,13 @@ static Slot *find_or_make_slot(Elaborator *e, AstPos pos, const char *name, NnTy
   return &f->slots[f->n_slots - 1];
 }
 
+Slot *function_average(Elaborator *e, AstPos pos, const Slot *of, const char *name) {
+  const char *parameter = of->average_of ? of->average_of : of->path;
+  Slot *s = find_or_make_slot(e, pos, elaborator_format(e, "%s.%s", parameter, name), of->type, of->init, true);
+  if (s) s->average_of = parameter;
+  return s;
+}
+
 MlirValue elaborator_param(Elaborator *e, AstPos pos, const char *name, NnType type, const char *init) {
   NnDtype used = type.dtype;
   type.dtype = nn_dtype_wide(used);
@@ -142,6 +149,7 @@ MlirValue elaborator_param(Elaborator *e, AstPos pos, const char *name, NnType t
   Slot *s = find_or_make_slot(e, pos, average ? elaborator_format(e, "%s.ema", name) : name, type, init, average);
   if (!s) return nn_null_value();
   s->is_parameter = true;
+  if (average) s->average_of = path_join(e, e->layer_path, name);
   return nn_cast(&e->function->builder, replacement_of(e, s), used);
 }
 
@@ -360,7 +368,7 @@ static void write_arguments(Elaborator *e, Function *f, MlirOperation func, int 
     for (int i = 0; i < f->n_slots; i++) {
       Slot *s = &f->slots[i];
       if (s->is_state != (bool)state) continue;
-      NnAttr attrs[5] = {NN_STR(ATTR_role, state ? "state" : "param"), NN_STR(ATTR_name, s->path),
+      NnAttr attrs[8] = {NN_STR(ATTR_role, state ? "state" : "param"), NN_STR(ATTR_name, s->path),
                          NN_STR(ATTR_init, s->init)};
       bool carried = s->declared && e->continued;
       const char *update = state || f->mode != MODE_TRAIN ? NULL : optimizer_update_of(e, s->path, s->type);
@@ -368,6 +376,8 @@ static void write_arguments(Elaborator *e, Function *f, MlirOperation func, int 
       if (!state) attrs[n_attrs++] = NN_I64(ATTR_group, settings_group_of(e, s->path));
       else if (carried) attrs[n_attrs++] = NN_BOOL(ATTR_carried, true);
       if (update) attrs[n_attrs++] = NN_STR(ATTR_update, update);
+      if (s->average_of) attrs[n_attrs++] = NN_STR(ATTR_average, s->average_of);
+      if (s->every) attrs[n_attrs++] = NN_F64A(ATTR_decay, s->decay), attrs[n_attrs++] = NN_I64(ATTR_every, s->every);
       MlirValue arg = add_argument(func, s->type, loc);
       dictionaries[n] = nn_attr_dictionary(ctx, n_attrs, attrs);
       replace_results(f, s->value, arg);

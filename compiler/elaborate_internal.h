@@ -66,8 +66,11 @@ typedef struct Slot {   // a parameter or state
   const char *path, *init;
   NnType type;
   bool is_state;
-  bool is_parameter;   // of a layer or declared; its average, where that is read, counts as one
-  bool declared;       // by `state`, not by a layer
+  bool is_parameter;        // of a layer or declared; its average, where that is read, counts as one
+  bool declared;            // by `state`, not by a layer
+  const char *average_of;   // the parameter whose moving average it is; NULL: none is
+  double decay;             // of a declared average: what stays of it, `every` so many steps; every 0: another state
+  int64_t every;
   AstPos pos;          // where it was first made
   MlirValue value;     // placeholder argument
   MlirValue updated;   // states: the value after the updates so far
@@ -233,6 +236,8 @@ bool function_count_ops(Elaborator *e, AstPos pos);   // false after reporting: 
 bool function_charge(Elaborator *e, AstPos pos);      // one evaluation
 // No parameter or state has the name that a result, a gradient or the optimizer has in files; reports.
 bool function_check_names(Elaborator *e);
+// The moving average of a parameter, a state <parameter>.<name>; NULL after reporting
+Slot *function_average(Elaborator *e, AstPos pos, const Slot *of, const char *name);
 Slot *function_slot(Elaborator *e, const char *name);   // below the current layer path; NULL
 // the declared or kept state whose value before the step this is; NULL
 Slot *function_state(Elaborator *e, MlirValue value);
@@ -242,6 +247,11 @@ bool values_same(const Value *x, const Value *y);   // equal numbers, or tensors
 // of a call with parameters=…; false after reporting
 bool replacement_read(Elaborator *e, const AstItem *model, const CallArg *arg, Replacement *out);
 MlirValue replacement_of(const Elaborator *e, const Slot *s);   // the placeholder itself where nothing replaces it
+// A model called with its average is another network: it changes no state of its own. begin: what the states become so
+// far, NULL for other calls; end gives it back to them.
+MlirValue *teacher_begin(Elaborator *e, const CallArg *parameters);
+void teacher_end(Elaborator *e, const MlirValue *updated, int n);
+bool exec_average(Elaborator *e, const AstStmt *s);   // average NAME = MODEL, decay=…, every=…
 
 // elaborate_precision.c
 // unchanged where none is written; false after reporting
@@ -389,6 +399,7 @@ void optimizer_check_group(Elaborator *e, const AstStmt *s);
 bool optimizer_build_updates(Elaborator *e);   // of the parameters of the function that is being built
 // The function that updates a parameter; NULL: it is frozen.
 const char *optimizer_update_of(Elaborator *e, const char *path, NnType type);
+bool optimizer_is_taken(const char *state);   // the name of something else that training keeps of a parameter
 bool optimizer_keeps(Elaborator *e, const char *state);   // some update has a state of this name
 
 // elaborate_schedule.c

@@ -116,12 +116,14 @@ static void check_setting(Elaborator *e, const AstStmt *s) {
   }
   for (int i = 0; i < s->setting.n_args; i++) {
     const AstExpr *x = s->setting.args[i].value;
+    if (is_setting(s, "average") && i == 0 && x->kind == AST_NAME) continue;   // a model
     if (call && x->kind == AST_NAME) continue;
     if (!call || x->kind != AST_CALL) check_expr(e, x);
     else
       for (int k = 0; k < x->call.n_args; k++) check_expr(e, x->call.args[k].value);
   }
   e->frame->n = outside;
+  if (is_setting(s, "average") && s->setting.n_args) know(e, &s->setting.args[0].name);
 }
 
 static void check_statement(Elaborator *e, const AstStmt *s) {

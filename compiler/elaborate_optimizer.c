@@ -272,7 +272,7 @@ static bool add_result(Elaborator *e, const AstItem *o, NnType type, Value resul
 }
 
 // Averages and sums of gradients, which have names beside the states of the optimizer.
-static bool is_taken(const char *state) { return strcmp(state, "ema") == 0 || strcmp(state, "grad_accum") == 0; }
+bool optimizer_is_taken(const char *state) { return strcmp(state, "ema") == 0 || strcmp(state, "grad_accum") == 0; }
 
 static bool build_update(Elaborator *e, Update *u) {
   const Group *g = &e->groups[u->group];
@@ -291,7 +291,7 @@ static bool build_update(Elaborator *e, Update *u) {
   for (int i = 0; i < f->n_slots; i++) {
     f->slots[i].declared = false;   // no text goes on with it
     u->states[u->n_states++] = f->slots[i].path;
-    if (is_taken(f->slots[i].path))
+    if (optimizer_is_taken(f->slots[i].path))
       ok = elaborator_error(e, f->slots[i].pos, "'%s' is the name of what training keeps of a parameter",
                             f->slots[i].path);
     if (f->slots[i].is_state) continue;

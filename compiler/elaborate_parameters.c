@@ -1,5 +1,6 @@
 // A model as a function of its parameters: parameters(net) is a list of them, net(x, parameters=list) the model with
-// others in their place. So a step of training is a part of a program (MAML: Finn et al., 2017).
+// others in their place. So a step of training is a part of a program (MAML: Finn et al., 2017), and a moving average
+// of a network its teacher (BYOL: Grill et al., 2020).
 #include <string.h>
 
 #include "compiler/elaborate_internal.h"
@@ -61,4 +62,83 @@ MlirValue replacement_of(const Elaborator *e, const Slot *s) {
   const Replacement *r = e->replacement;
   ptrdiff_t i = s - e->function->slots;
   return r && i >= r->first_slot && i < r->end_slot ? r->value[i - r->first_slot] : s->value;
+}
+
+// --- Moving averages
+// -------------------------------------------------------------------------------------------------------
+
+MlirValue *teacher_begin(Elaborator *e, const CallArg *parameters) {
+  Function *f = e->function;
+  bool list = parameters && parameters->value.kind == VALUE_LIST && parameters->value.list.n > 0;
+  const Slot *first = list ? function_state(e, parameters->value.list.items[0].tensor) : NULL;
+  if (!first || !first->every) return NULL;
+  MlirValue *updated = elaborator_alloc(e, sizeof *updated * (size_t)f->n_slots);
+  for (int i = 0; i < f->n_slots; i++) {
+    updated[i] = f->slots[i].updated;
+    f->slots[i].updated = f->slots[i].value;
+  }
+  return updated;
+}
+
+void teacher_end(Elaborator *e, const MlirValue *updated, int n) {
+  for (int i = 0; updated && i < n; i++) e->function->slots[i].updated = updated[i];
+}
+
+// The name and the model of `average target = network`; false after reporting.
+static bool read_average(Elaborator *e, const AstStmt *s, const ModelCall **call) {
+  const AstArg *first = s->setting.n_args ? &s->setting.args[0] : NULL;
+  if (!first || !first->name.text || first->value->kind != AST_NAME) {
+    elaborator_error(e, s->pos, "'average' needs a name and a model");
+    elaborator_hint(e, "average target = network, decay=0.99");
+    return false;
+  }
+  if (optimizer_is_taken(first->name.text))
+    return elaborator_error(e, first->name.pos, "'%s' is the name of what training keeps of a parameter",
+                            first->name.text);
+  *call = first_call(e, first->value->pos, first->value->text);
+  return *call != NULL;
+}
+
+static bool read_rate(Elaborator *e, const AstStmt *s, double *decay, int64_t *every) {
+  static const Option options[] = {{"decay", OPTION_REAL, OPTION_FLOAT(0), 0, 1},
+                                   {"every", OPTION_COUNT, OPTION_INT(1), 1, OPTION_BIG}};
+  Value value[2] = {options[0].otherwise, options[1].otherwise};
+  int n = s->setting.n_args - 1;
+  CallArg *args = elaborator_alloc(e, sizeof *args * (size_t)(n + 1));
+  if (n == 0) {
+    elaborator_error(e, s->pos, "'average' needs 'decay' or 'every'");
+    elaborator_hint(e, "decay=0.99 keeps 0.99 of it in each step; every=1000 copies the parameters each 1000 steps");
+    return false;
+  }
+  if (!eval_args(e, n, s->setting.args + 1, args) || !options_bind(e, s->pos, "average", n, args, 2, options, value))
+    return false;
+  *decay = option_number(value[0]);
+  *every = (int64_t)option_number(value[1]);
+  return true;
+}
+
+bool exec_average(Elaborator *e, const AstStmt *s) {
+  const ModelCall *call = NULL;
+  double decay = 0;
+  int64_t every = 1;
+  const AstName *name = s->setting.n_args ? &s->setting.args[0].name : NULL;
+  if (!read_average(e, s, &call) || !read_rate(e, s, &decay, &every)) {
+    if (name && name->text) set_variable(e, name->text, name->pos, (Value){0})->broken = true;
+    return false;
+  }
+  int first = call->first_slot, end = call->end_slot, n = 0;
+  Value *items = elaborator_alloc(e, sizeof *items * (size_t)(end - first + 1));
+  for (int i = first; i < end; i++) {
+    if (!e->function->slots[i].is_parameter) continue;
+    Slot of = e->function->slots[i], *average = function_average(e, name->pos, &of, name->text);
+    if (!average) return false;
+    if (average->every)
+      return elaborator_error(e, name->pos, "'%s' has an average named '%s' already", s->setting.args[0].value->text,
+                              name->text);
+    average->decay = decay;
+    average->every = every;
+    items[n++] = value_tensor(average->value);
+  }
+  set_variable(e, name->text, name->pos, (Value){.kind = VALUE_LIST, .list = {items, n}});
+  return true;
 }

@@ -11,7 +11,7 @@
 static const char *const keywords[] = {"data",     "eval",       "loss",       "metric",     "optimizer",
                                        "group",    "schedule",   "clip",       "accumulate", "epochs",
                                        "steps",    "batch",      "eval_every", "seed",       "ema",
-                                       "patience", "validation", "labels",     "loss_scale"};
+                                       "patience", "validation", "labels",     "loss_scale", "average"};
 
 bool settings_known(Elaborator *e, const AstStmt *s) {
   NameSearch nearest = name_search(s->setting.keyword.text);

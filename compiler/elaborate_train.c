@@ -72,6 +72,7 @@ static bool exec_score(Elaborator *e, const AstStmt *s, bool is_loss) {
 
 bool exec_setting(Elaborator *e, const AstStmt *s) {
   if (is_keyword(s, "loss") || is_keyword(s, "metric")) return exec_score(e, s, is_keyword(s, "loss"));
+  if (is_keyword(s, "average")) return exec_average(e, s);
   if (is_keyword(s, "data") || is_keyword(s, "eval"))
     return at_top(e, s) ||
            elaborator_error(e, s->pos, "'%s' can only stand directly in train", s->setting.keyword.text);

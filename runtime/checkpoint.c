@@ -265,20 +265,10 @@ static bool read_tensor(const Safetensors *s, const SafetensorsEntry *e, const N
   return ok;
 }
 
-const char *averaged_parameter(const char *name) {
-  size_t n = strlen(name), suffix = strlen(".ema");
-  if (n <= suffix || strcmp(name + n - suffix, ".ema") != 0) return NULL;
-  for (int i = 0; i < nnc_program.n_persistent; i++) {   // a parameter may be called ema
-    const char *parameter = nnc_program.persistent[i].name;
-    if (strlen(parameter) == n - suffix && strncmp(parameter, name, n - suffix) == 0) return parameter;
-  }
-  return NULL;
-}
-
 // Weights that were trained without a moving average serve as their own.
 static const SafetensorsEntry *find_entry(const Safetensors *s, const NncTensor *t, bool weights_only) {
   const SafetensorsEntry *e = safetensors_find(s, t->name);
-  const char *parameter = e || !weights_only ? NULL : averaged_parameter(t->name);
+  const char *parameter = e || !weights_only ? NULL : t->average_of;
   return parameter ? safetensors_find(s, parameter) : e;
 }
 

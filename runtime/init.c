@@ -53,14 +53,11 @@ static double value(const Init *init, uint64_t seed, uint64_t stream, int64_t i)
 }
 
 // The draws of a tensor are those of its name; the moving average of a parameter begins as the parameter does.
-static uint64_t stream_of(const char *name) {
-  const char *parameter = averaged_parameter(name);
-  return philox_stream(parameter ? parameter : name);
-}
+static uint64_t stream_of(const NncTensor *t) { return philox_stream(t->average_of ? t->average_of : t->name); }
 
 static void draw(const NncTensor *t, const Init *init, uint64_t seed, int64_t first, int64_t n, char *out) {
   int64_t element = dtype_bytes(t->dtype);
-  uint64_t stream = stream_of(t->name);
+  uint64_t stream = stream_of(t);
 #pragma omp parallel for schedule(static)
   for (int64_t i = 0; i < n; i++) {
     double v = value(init, seed, stream, first + i);

@@ -70,7 +70,9 @@ typedef struct NncTensor {
                     // (x/255 - mean) / deviation; 0: none is
   const double *mean, *deviation;   // (n_channels)
   bool carried;                     // states: goes on from batch to batch with a text, and begins anew with it
-  bool csr;                         // inputs: files hold the starts of rows, the input the row of each edge
+  const char *average_of;   // states: the parameter whose moving average it is, which begins as that does; NULL: none
+                            // is
+  bool csr;                 // inputs: files hold the starts of rows, the input the row of each edge
   // persistent: at `offset` lies a rank's part, so many elements of the arena's order (support/bytes.h); 0: all of it
   int64_t part;
 } NncTensor;

@@ -334,8 +334,6 @@ bool weights_save(const char *path, const Arena *arena);   // parameters and sta
 bool weights_load(const char *path, const Arena *arena);
 // The file given, NULL: the last checkpoint, which a program without parameters and states does not need.
 bool weights_load_given(const char *given, const Arena *arena);
-// the parameter whose moving average has this name; NULL: none
-const char *averaged_parameter(const char *name);
 char *checkpoint_default_path(void);   // "<model>.safetensors"; Owned by the caller
 
 // checkpoint_files.c: what a training owns beside its checkpoint

@@ -327,7 +327,7 @@ static bool named(const WeightMap *m, RuleKind kind, const char *name) {
 
 // A moving average that is not in the file begins as its parameter, whose name this is; else NULL.
 static const char *borrowed_from(const Safetensors *s, const WeightMap *m, const NncTensor *t) {
-  const char *parameter = averaged_parameter(t->name);
+  const char *parameter = t->average_of;
   if (!parameter) return NULL;
   Pieces p;
   bool found = !pieces_of(m, t, &p);
@@ -338,7 +338,7 @@ static const char *borrowed_from(const Safetensors *s, const WeightMap *m, const
 
 // Parameters and states that are read; a moving average of what begins anew does so, too.
 static bool is_imported(const WeightMap *m, const NncTensor *t) {
-  const char *parameter = averaged_parameter(t->name);
+  const char *parameter = t->average_of;
   bool anew = named(m, RULE_NEW, t->name) || (parameter && named(m, RULE_NEW, parameter));
   return is_weight(t) && !anew;
 }

@@ -21,6 +21,7 @@ import torch.nn.functional as F
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import golden_format as gf
 import golden_gradients as gradients
+import golden_losses as losses
 import golden_models as models
 
 torch.set_default_dtype(torch.float64)
@@ -97,9 +98,9 @@ def train(model, data, optimizer_of, clip, schedule, loss_of, ema, moved=0):
         optimizer.zero_grad()
         outputs = model(*list(data.values())[:taken])
         outputs = outputs if isinstance(outputs, tuple) else (outputs,)
-        losses = loss_of(outputs, data)
-        sum(losses.values()).backward()
-        said = [(k, [v.item()]) for k, v in losses.items()]
+        scores = loss_of(outputs, data)
+        sum(scores.values()).backward()
+        said = [(k, [v.item()]) for k, v in scores.items()]
         if step == 0:
             results['losses'], results['outputs'] = said, [(f'output {i}', flat(y)) for i, y in enumerate(outputs)]
             results['gradients'] = [(n, flat(p.grad)) for n, p in parameters]
@@ -108,9 +109,13 @@ def train(model, data, optimizer_of, clip, schedule, loss_of, ema, moved=0):
         optimizer.step()
         for average, (_, p) in zip(averages, parameters):
             average.lerp_(p.detach(), 1 - ema)
+        if isinstance(model, losses.Teaching):
+            model.after_step()
     results['final_losses'] = said
     results['final'] = [(n, flat(p)) for n, p in parameters]
     results['averages'] = [(n, flat(a)) for (n, _), a in zip(parameters, averages)] if ema != 1 else []
+    if isinstance(model, losses.Teaching):
+        results['averages'] = [(n, flat(a)) for n, a in model.averages_of()]
     results['state'] = [(n, flat(b)) for n, b in buffers]
     return results
 
@@ -269,6 +274,8 @@ def main():
          all_of(adam, lr=1e-3, betas=(0.5, 0.9)), loss_of=carried)
     points = ('f', (10, 1), 0)
     make('maml_sine', 'test/models/maml_sine.nn', [], gradients.Maml(), {name: points for name in ('x', 'y', 'query', 'target')}, all_of(adam, lr=1e-3), loss_of=carried)
+    views = {name: ('f', (6, 5), 0) for name in ('x', 'y')}
+    make('teacher', 'test/models/teacher.nn', [], losses.Teacher(), views, all_of(adam, lr=0.05), loss_of=carried)
     words = ('f', (3, 6, 8), 0)
     make('curvature', 'test/models/curvature.nn', [], gradients.Curvature(), {'words': words, 'direction': words, 'label': ('I32', (3,), 5)}, all_of(sgd, lr=0.1),
          loss_of=carried)

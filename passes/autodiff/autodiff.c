@@ -274,6 +274,7 @@ static int find_params(MlirOperation func, Optimizer *o, TrainedParam **out) {
   *out = params;
   for (int i = 0; i < n_args; i++) {
     char role[16];
+    o->counts |= nn_arg_i64(func, i, ATTR_every, 1) > 1;
     if (strcmp(nn_arg_str(func, i, ATTR_role, role, sizeof role, ""), "param") != 0) continue;
     int64_t group = nn_arg_i64(func, i, ATTR_group, 0);
     if (group < 0 || group >= o->n_groups) {

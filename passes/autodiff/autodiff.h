@@ -66,6 +66,7 @@ MlirValue signature_add_arg(Signature *s, NnType type, MlirLocation loc, const c
 // The same of a part of a tensor of type `whole`.
 MlirValue signature_add_part(Signature *s, NnType part, NnType whole, MlirLocation loc, const char *role,
                              const char *name, const char *init, int64_t group);
+void signature_set_text(Signature *s, int arg, const char *name, const char *text);   // an attribute more
 // value becomes the new content of argument `tied`.
 void signature_add_update(Signature *s, MlirValue value, const char *name, int tied);
 void signature_finish(Signature *s);   // writes type, attributes and return; frees
@@ -101,6 +102,7 @@ typedef struct Optimizer {
   bool scatters;      // and of the gradients
   bool keeps_parts;   // and of the parameters
   double ema;         // of the parameters: average = ema average + (1 - ema) updated parameter; 0: none
+  bool counts;        // an average that the program declares changes every so many steps
 } Optimizer;
 // Behind the 3 numbers of each group: share of a micro-batch, whether the rank is the last, number of the step from 1.
 // `hyper` ends with the last of them that is read.
@@ -140,6 +142,8 @@ typedef struct Step {
   MlirValue hyper;
   MlirValue finite;   // i1: no gradient overflowed; null where that is not asked
   MlirOperation start;
+  MlirValue *updated;   // by number of the argument: a parameter's new value, or this rank's part where ranks keep
+                        // parts; null of what is not trained
 } Step;
 MlirValue step_hyper(NnBuilder *b, MlirValue hyper, int64_t i);   // one of its numbers, f64
 // A new state <param>.<name>; *arg is its number.

@@ -69,6 +69,16 @@ MlirValue signature_add_part(Signature *s, NnType part, NnType whole, MlirLocati
   return mlirBlockAddArgument(nn_function_body(s->func), nn_type_to_mlir(ctx, &part), loc);
 }
 
+void signature_set_text(Signature *s, int arg, const char *name, const char *text) {
+  enum { MOST = 16 };
+  MlirNamedAttribute attrs[MOST];
+  int n = (int)mlirDictionaryAttrGetNumElements(s->arg_attrs[arg]);
+  if (n >= MOST) abort();
+  for (int i = 0; i < n; i++) attrs[i] = mlirDictionaryAttrGetElement(s->arg_attrs[arg], i);
+  attrs[n++] = named_text(mlirOperationGetContext(s->func), name, text);
+  s->arg_attrs[arg] = mlirDictionaryAttrGet(mlirOperationGetContext(s->func), n, attrs);
+}
+
 void signature_add_update(Signature *s, MlirValue value, const char *name, int tied) {
   MlirContext ctx = mlirOperationGetContext(s->func);
   MlirNamedAttribute attrs[] = {named_text(ctx, ATTR_role, "update"), named_text(ctx, ATTR_name, name),

@@ -129,6 +129,11 @@ MlirValue step_add_state(Step *step, NnBuilder *b, const TrainedParam *p, NnType
   return add_companion(step->s, p, type, part ? whole : type, "opt", name, init, b->loc, arg);
 }
 
+static MlirValue averaged(NnBuilder *b, MlirValue average, MlirValue updated, double decay) {
+  if (decay <= 0) return updated;
+  return add(b, scaled(b, average, decay), scaled(b, updated, 1 - decay));
+}
+
 // The updated parameter, and its moving average where one is kept: a state that begins as the parameter does.
 void step_add_parameter(Step *step, NnBuilder *b, const TrainedParam *p, MlirValue updated) {
   const Optimizer *o = step->o;
@@ -136,13 +141,50 @@ void step_add_parameter(Step *step, NnBuilder *b, const TrainedParam *p, MlirVal
   updated = loss_scale_choose(b, step->finite, updated, p->value);
   MlirValue gathered = o->parts ? gather(o, b, updated, whole) : updated;
   signature_add_update(step->s, gathered, p->name, p->arg);
-  double decay = o->ema;
-  if (decay <= 0) return;
-  int arg;
   if (!o->keeps_parts) updated = gathered;
+  step->updated[p->arg] = updated;
+  if (o->ema <= 0) return;
+  int arg;
   MlirValue average = add_companion(step->s, p, nn_value_type(updated), whole, "state", "ema",
                                     p->init ? p->init : "zeros", b->loc, &arg);
-  step_update_state(step, b, p, "ema", arg, add(b, scaled(b, average, decay), scaled(b, updated, 1 - decay)));
+  signature_set_text(step->s, arg, ATTR_average, p->name);
+  step_update_state(step, b, p, "ema", arg, averaged(b, average, updated, o->ema));
+}
+
+// What an average that the program declares becomes at the end of a step, or this rank's part of it.
+static MlirValue declared_average(const Step *step, NnBuilder *b, int arg, MlirValue updated) {
+  MlirOperation func = step->s->func;
+  MlirValue old = mlirBlockGetArgument(nn_function_body(func), arg);
+  double decay = mlirFloatAttrGetValueDouble(nn_arg_attr(func, arg, ATTR_decay));
+  double every = (double)nn_arg_i64(func, arg, ATTR_every, 1);
+  if (step->o->keeps_parts) old = part_of(step->o, b, old);
+  MlirValue average = averaged(b, old, updated, decay);
+  if (every > 1) {   // a quotient of integers is one exactly where it divides
+    MlirValue number = step_hyper(b, step->hyper, 3 * step->o->n_groups + HYPER_STEP);
+    MlirValue rounds = nn_binary(b, NN_OP_div, number, nn_constant_like(b, number, every));
+    MlirValue due = nn_compare(b, "eq", rounds, nn_unary(b, NN_OP_floor, rounds));
+    NnType all = nn_value_type(average);
+    all.dtype = NN_I1;
+    average = nn_select(b, nn_broadcast(b, due, all, NULL), average, old);
+  }
+  return loss_scale_choose(b, step->finite, average, old);
+}
+
+// The averages that the program declares. One of a parameter that is not trained stays what it is, its copy.
+static void update_averages(const Step *step, NnBuilder *b, const TrainedParam *params, int n, int n_args) {
+  PtrMap place = {0};
+  for (int i = 0; i < n; i++) ptr_map_set(&place, nn_arg_attr(step->s->func, params[i].arg, ATTR_name).ptr, i);
+  for (int arg = 0; arg < n_args; arg++) {
+    MlirAttribute of = nn_arg_attr(step->s->func, arg, ATTR_average);
+    int i = mlirAttributeIsNull(of) ? -1 : ptr_map_get(&place, of.ptr);
+    if (i < 0 || nn_value_is_null(step->updated[params[i].arg])) continue;
+    char text[512];
+    NnType whole = nn_value_type(mlirBlockGetArgument(nn_function_body(step->s->func), arg));
+    MlirValue average = declared_average(step, b, arg, step->updated[params[i].arg]);
+    if (step->o->keeps_parts) average = gather(step->o, b, average, whole);
+    signature_add_update(step->s, average, nn_arg_str(step->s->func, arg, ATTR_name, text, sizeof text, ""), arg);
+  }
+  ptr_map_free(&place);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -275,7 +317,7 @@ static MlirValue judge_gradients(Step *step, NnBuilder *b, const MlirValue *grad
 bool optimizer_has_share(const Optimizer *o) { return o->accumulate > 1 || o->ranks; }
 
 MlirValue optimizer_add_hyper(const Optimizer *o, Signature *s) {
-  bool tells_last = o->ranks && o->scale_every > 0, tells_step = false;
+  bool tells_last = o->ranks && o->scale_every > 0, tells_step = o->counts;
   for (int i = 0; i < o->n_updates; i++) tells_step |= o->update[i].reads_step;
   int more = tells_step ? HYPER_STEP + 1 : tells_last ? HYPER_LAST + 1 : optimizer_has_share(o);
   NnType hyper = {.dtype = NN_F64, .rank = 1, .dim = {3 * o->n_groups + more}};
@@ -302,13 +344,14 @@ static MlirValue add_accumulator(const Optimizer *o, Signature *s, const Trained
 void optimizer_build(Optimizer *o, Signature *s, TrainedParam *params, int n, MlirOperation start, MlirValue scale,
                      MlirValue hyper) {
   Positions positions = positions_of(s->func);
+  int n_states = s->n_results, n_args = s->n_args;
   Step step = {.o = o, .s = s, .start = start, .finite = nn_null_value()};
+  step.updated = calloc((size_t)n_args + 1, sizeof *step.updated);
   MlirValue *gradient = calloc((size_t)n + 1, sizeof *gradient), *whole = calloc((size_t)n + 1, sizeof *whole);
   MlirValue *accumulator = calloc((size_t)n + 1, sizeof *accumulator);
   int *accumulator_arg = calloc((size_t)n + 1, sizeof *accumulator_arg);
-  if (!gradient || !whole || !accumulator || !accumulator_arg) abort();
+  if (!step.updated || !gradient || !whole || !accumulator || !accumulator_arg) abort();
   bool judges = o->clip_norm > 0 || !nn_value_is_null(scale), waits = judges || optimizer_has_share(o), judged = false;
-  int n_states = s->n_results;
   step.hyper = nn_value_is_null(hyper) ? optimizer_add_hyper(o, s) : hyper;
   for (int i = 0; i < n; i++) {
     if (nn_value_is_null(params[i].gradient)) continue;
@@ -336,11 +379,11 @@ void optimizer_build(Optimizer *o, Signature *s, TrainedParam *params, int n, Ml
     if (o->accumulate > 1)
       update_companion(s, &params[i], "grad_accum", accumulator_arg[i], nn_constant_like(&b, accumulator[i], 0));
   }
-  if (judged) {
-    NnBuilder b = nn_builder_before(positions.ops[positions.n - 1]);
-    b.phase = "update";
-    loss_scale_update(o, &b, s, n_states, scale, step.finite, keeps_states(o, &b, step.hyper, step.finite));
-  }
+  NnBuilder b = nn_builder_before(positions.ops[positions.n - 1]);
+  b.phase = "update";
+  update_averages(&step, &b, params, n, n_args);
+  if (judged) loss_scale_update(o, &b, s, n_states, scale, step.finite, keeps_states(o, &b, step.hyper, step.finite));
+  free(step.updated);
   free(gradient);
   free(whole);
   free(accumulator);

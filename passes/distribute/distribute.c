@@ -169,21 +169,14 @@ typedef struct State {
   NnType type;
 } State;
 
-// Moving averages of parameters (`ema`) follow from what is the same on all ranks.
-static bool is_average(MlirOperation func, int arg) {
-  MlirAttribute name = nn_arg_attr(func, arg, ATTR_name);
-  if (mlirAttributeIsNull(name) || !nn_has_attr(mlirModuleGetOperation(nn_module_of(func)), ATTR_ema)) return false;
-  MlirStringRef text = mlirStringAttrGetValue(name);
-  return text.length > 4 && memcmp(text.data + text.length - 4, ".ema", 4) == 0;
-}
-
 static int find_states(MlirOperation func, State *out) {
   int n = 0;
   for (int r = 0; r < nn_function_n_results(func); r++) {
     char role[16];
     int arg = (int)nn_result_i64(func, r, ATTR_tied, -1);
     if (arg < 0 || strcmp(nn_arg_str(func, arg, ATTR_role, role, sizeof role, ""), "state") != 0) continue;
-    if (is_average(func, arg)) continue;
+    // moving averages of parameters follow from what is the same on all ranks
+    if (!mlirAttributeIsNull(nn_arg_attr(func, arg, ATTR_average))) continue;
     out[n++] = (State){arg, r, nn_value_type(mlirBlockGetArgument(nn_function_body(func), arg))};
   }
   return n;

@@ -10,22 +10,12 @@
 #include "support/alloc.h"
 #include "support/bytes.h"
 
-static bool ends_with(const char *text, const char *end) {
-  size_t n = strlen(text), m = strlen(end);
-  return n > m && strcmp(text + n - m, end) == 0;
-}
-
 // A parameter, or its moving average, that is still whole.
 static bool is_kept_in_parts(MlirOperation func, int arg) {
   char role[16];
   const char *is_a = nn_arg_str(func, arg, ATTR_role, role, sizeof role, "");
   if (!mlirAttributeIsNull(nn_arg_attr(func, arg, ATTR_shape))) return false;
-  if (strcmp(is_a, "param") == 0) return true;
-  bool averages = nn_has_attr(mlirModuleGetOperation(nn_module_of(func)), ATTR_ema);
-  char *name = plan_argument_name(func, arg);
-  bool is = averages && strcmp(is_a, "state") == 0 && ends_with(name, ".ema");
-  free(name);
-  return is;
+  return strcmp(is_a, "param") == 0 || !mlirAttributeIsNull(nn_arg_attr(func, arg, ATTR_average));
 }
 
 static NnType part_type(NnType whole, int64_t ranks) {

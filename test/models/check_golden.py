@@ -25,7 +25,7 @@ def run(*command):
 def write_weights(path, golden, code):
     """Hashed parameters instead of those that `export --init` has written; averages of parameters begin as they do. Returns the names of parameters, averages, states."""
     tensors = gf.read_safetensors(path)
-    averages = [n for n in tensors if n.endswith('.ema')]
+    averages = [n for n in tensors if n.rpartition('.')[0] in tensors]
     states = [n for n in tensors if n.endswith(('running_mean', 'running_var', 'h0', 'c0'))]
     names = [n for n in tensors if n not in averages and n not in states]
     if len(names) != len(golden['parameters']):
@@ -34,10 +34,11 @@ def write_weights(path, golden, code):
         if list(tensors[n][1]) != p['shape']:
             sys.exit(f'{n} is {tensors[n][1]}, {p["torch"]} is {p["shape"]}')
         tensors[n] = (code, p['shape'], gf.tensor(f'{golden["hashed"]}.p{i}', gf.count(p['shape']), p['scale'], p['shift']))
-        if n + '.ema' in tensors:
-            tensors[n + '.ema'] = tensors[n]
+        for average in averages:
+            if average.rpartition('.')[0] == n:
+                tensors[average] = tensors[n]
     gf.write_safetensors(path, tensors)
-    return names, [n + '.ema' for n in names if n + '.ema' in averages], states
+    return names, averages, states
 
 
 def differences(golden, names, averages, states, first, last):

@@ -58,7 +58,7 @@ CASES = [
     ("gpt", "gpt_small.nn", ["B=2", "T=16", "width=32", "layers=2", "heads=2"], [], []),
     ("gpt_bf16", "gpt_small.nn", ["B=2", "T=16", "width=32", "layers=1", "heads=2"], [], ["--dtype=bf16"]),
     ("gpt_f16", "gpt_small.nn", ["B=2", "T=16", "width=32", "layers=1", "heads=2"], [], ["--dtype=f16"]),   # with a dynamic loss scale
-    ("gpt_ema", "gpt_small.nn", ["B=2", "T=16", "width=32", "layers=1", "heads=2"], [("    clip ", "    ema 0.9\n    clip ")], ["--dtype=f64"]),
+    ("gpt_ema", "gpt_small.nn", ["B=2", "T=16", "width=32", "layers=1", "heads=2"], [("    clip ", "    ema 0.9\n    average slow = gpt, decay=0.5, every=2\n    loss near = 0.1 * mse(scores, gpt(tokens, parameters=slow))\n    clip ")], ["--dtype=f64"]),
     ("lstm", "lstm_lm.nn", ["N=2", "T=12", "width=16"], LSTM, []),
     ("draws", "../test/e2e/Inputs/draws.nn", [], [], []),
     ("two_inputs", "two_inputs.nn", ["N=4", "T=4", "size=8"], [], []),
