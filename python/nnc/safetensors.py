@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import json
+import mmap
 import struct
 
 import torch
@@ -22,18 +23,19 @@ def save(path: str, tensors: dict) -> None:
     with open(path, 'wb') as f:
         f.write(struct.pack('<Q', len(text)) + text)
         for t in tensors.values():
-            f.write(t.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+            f.write(t.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
 
 
 def load(path: str) -> dict:
+    """Tensors that lie in the file's pages: they are read when they are used, and written to by nobody."""
     with open(path, 'rb') as f:
         size, = struct.unpack('<Q', f.read(8))
         header = json.loads(f.read(size))
-        data = f.read()
+        pages = mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_COPY)
     out = {}
     for name, e in header.items():
         if name != '__metadata__':
             a, b = e['data_offsets']
-            raw = torch.frombuffer(bytearray(data[a:b]), dtype=torch.uint8) if b > a else torch.empty(0, dtype=torch.uint8)
+            raw = torch.frombuffer(pages, dtype=torch.uint8, count=b - a, offset=8 + size + a) if b > a else torch.empty(0, dtype=torch.uint8)
             out[name] = raw.view(TYPES[e['dtype']]).reshape(e['shape'])
     return out

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import torch
 
-SIZES = {'inception_v3': 80, 'googlenet': 64, 'alexnet': 64, 'vit_l_32': 64, 'vit_b_32': 64, 'vit_h_14': 28, 'vit_b_16': 32, 'vit_l_16': 32, 'maxvit_t': 224}
+SIZES = {'inception_v3': 299, 'googlenet': 64, 'alexnet': 64, 'vit_l_32': 64, 'vit_b_32': 64, 'vit_h_14': 28, 'vit_b_16': 32, 'vit_l_16': 32, 'maxvit_t': 224}
 
 
 def names(family: str) -> list:

@@ -2,7 +2,7 @@
 """Takes over many models and writes a table: python sweep.py torchvision|timm|transformers [--dtype f64] [--out FILE] [NAME ...]
 
 Each model is made, traced, compiled and compared (check.py) in a process of its own, at the smallest image that it takes, with random weights. FILE has one line per model, as JSON; models
-that stand there already are not run again. Without names: torchvision's models of classification and segmentation, 100 of timm's drawn by a fixed seed, 25 of transformers."""
+that agree there already are not run again. Without names: torchvision's models of classification and segmentation, 100 of timm's drawn by a fixed seed, 25 of transformers."""
 import argparse
 import json
 import os
@@ -37,7 +37,7 @@ def one(family: str, name: str, dtype: str) -> dict:
     try:
         module, args, kwargs = models.make(family, name)
         r = check.check(module, args, kwargs, dtype=dtype)
-        row.update(ok=True, worst=r.worst(), mode=r.mode, lines=len(r.text.splitlines()) - 7, seconds={k: round(v, 1) for k, v in r.seconds.items()})
+        row.update(ok=True, worst=r.worst(), mode=r.mode, lines=len(r.text.splitlines()) - 7, seconds={k: round(v, 1) for k, v in r.seconds.items()}, own=max(r.own.values(), default=0), kinks=r.kinks)
     except Exception as e:      # every reason belongs into the table
         row.update(ok=False, reason=f'{type(e).__name__}: {e}'[:1500])
         if os.environ.get('SWEEP_TEXTS') and getattr(e, 'text', None):
@@ -61,7 +61,7 @@ def main():
     sys.path[:0] = [HERE, os.path.join(HERE, '..')]
     done = set()
     if a.out and os.path.exists(a.out):
-        done = {json.loads(line)['model'] for line in open(a.out)}
+        done = {row['model'] for row in map(json.loads, open(a.out)) if row['ok']}
     for name in a.names or names_of(a.family):
         if name in done:
             continue
@@ -71,7 +71,7 @@ def main():
             row = json.loads(rows[0]) if rows else {'model': name, 'ok': False, 'reason': f'process ended with {r.returncode}: ' + r.stderr[-300:]}
         except subprocess.TimeoutExpired:
             row = {'model': name, 'ok': False, 'reason': f'more than {TIMEOUT} s'}
-        print(f'{name:32} ' + (f'ok {row["worst"]:.0e} {row["lines"]} lines {row["seconds"]} {row["mode"]}' if row['ok'] else 'FAIL ' + row['reason'][:160].replace('\n', ' | ')), flush=True)
+        print(f'{name:32} ' + (f'ok {row["worst"]:.0e}' + (f' (PyTorch {row["own"]:.0e})' if row['own'] else '') + (f' (kinks {row["kinks"]:.0e})' if row['kinks'] else '') + f' {row["lines"]} lines {row["seconds"]} {row["mode"]}' if row['ok'] else 'FAIL ' + row['reason'][:160].replace('\n', ' | ')), flush=True)
         if a.out:
             with open(a.out, 'a') as f:
                 f.write(json.dumps(row) + '\n')

@@ -3,7 +3,8 @@ import pytest
 import torch
 from torch import nn
 
-from check import check
+import check as checking
+from check import Mismatch, check, within
 
 
 class Lenet(nn.Module):
@@ -35,3 +36,25 @@ def test_equals_torch(make, shape, dtype):
 def test_resnet18():
     torchvision = pytest.importorskip('torchvision')
     check(torchvision.models.resnet18(num_classes=10), (torch.randn(2, 3, 64, 64),))
+
+
+@pytest.mark.parametrize('dtype', ['f64', 'f32'])
+def test_another_activation_is_found(monkeypatch, dtype):
+    convert = checking.convert
+
+    def wrong(*args):
+        program = convert(*args)
+        assert 'gelu' in program.text
+        program.text = program.text.replace('gelu', 'silu')
+        return program
+    monkeypatch.setattr(checking, 'convert', wrong)
+    with pytest.raises(Mismatch, match='grad'):
+        check(Mlp(), (torch.randn(4, 10),), dtype=dtype)
+
+
+def test_within_rounding():
+    own = {'output 0': 1e-7, 'grad.a': 1e-3, 'grad.b': 1e-3, 'grad.c': 2e-1}
+    assert within({'output 0': 1e-6, 'grad.a': 3e-3, 'grad.b': 4e-3, 'grad.c': 1e-4}, own, 1e-4)
+    assert not within({'output 0': 1e-6, 'grad.a': 5e-3, 'grad.b': 5e-3, 'grad.c': 2e-1}, own, 1e-4)      # the middle one is five times as large
+    assert not within({'output 0': 2e-4, 'grad.a': 1e-3, 'grad.b': 1e-3, 'grad.c': 2e-1}, own, 1e-4)
+    assert not within({'output 0': 0, 'grad.a': 1e-3, 'grad.b': 1e-3, 'grad.c': 9e-1}, own, 1e-4)
