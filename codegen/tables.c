@@ -26,10 +26,10 @@ static void add_numbers(Text *t, int n, const int64_t *x) {
 }
 
 static const char *role_name(const char *role) {
-  static const char *const names[][2] = {{"input", "NNC_INPUT"},  {"param", "NNC_PARAM"}, {"state", "NNC_STATE"},
-                                         {"opt", "NNC_OPT"},      {"accum", "NNC_ACCUM"}, {"rng", "NNC_RNG"},
-                                         {"hyper", "NNC_HYPER"},  {"loss", "NNC_LOSS"},   {"metric", "NNC_METRIC"},
-                                         {"output", "NNC_OUTPUT"}};
+  static const char *const names[][2] = {{"input", "NNC_INPUT"},   {"param", "NNC_PARAM"}, {"state", "NNC_STATE"},
+                                         {"opt", "NNC_OPT"},       {"accum", "NNC_ACCUM"}, {"rng", "NNC_RNG"},
+                                         {"hyper", "NNC_HYPER"},   {"loss", "NNC_LOSS"},   {"metric", "NNC_METRIC"},
+                                         {"output", "NNC_OUTPUT"}, {"cache", "NNC_CACHE"}};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     if (!strcmp(names[i][0], role)) return names[i][1];
   require_promise(false, "a role that the runtime does not know");

@@ -15,6 +15,7 @@
 #include "compiler/options.h"
 #include "compiler/prediction.h"
 #include "compiler/report_output.h"
+#include "passes/decode/decode.h"
 #include "passes/passes.h"
 #include "passes/plan/plan.h"
 #include "passes/remat/remat.h"
@@ -29,6 +30,7 @@
 static const char *const stages[] = {
     "gradients",    // grad(y, x): before all others, which then see ordinary ops
     "simplify",     // what the frontend wrote twice or for nothing goes before it costs anyone time
+    "decode",       // with --kv-cache; while positions are an axis that can be followed
     "layout",       // before autodiff, so that gradients are born in the layout their convolutions want
     "simplify",     // transposes that met cancel
     "align",        // before autodiff, so that the gradient of the scores has the rows of the scores
@@ -75,6 +77,7 @@ static char *pipeline_text(const Options *options) {
   for (int i = 0; i < stages_for(options->emit, options->sweep); i++) {
     bool alone = options->fuse && strcmp(options->fuse, "none") == 0;
     if (strcmp(stages[i], "offload") == 0 && !options->offload && !options->homes) continue;
+    if (strcmp(stages[i], "decode") == 0 && !options->kv_cache) continue;
     if (strcmp(stages[i], "check") == 0 && options->fit) continue;   // compiling for the answer judges its plan
     if (strcmp(stages[i], "epilogue") == 0 && alone) continue;
     fprintf(out, "%s%s", i > 0 ? "," : "", stages[i]);
@@ -136,6 +139,17 @@ static bool run_passes(const Options *options, const NnTarget *target, MlirModul
   free(text);
   if (ok && stages_for(options->emit, options->sweep) > 0) match_costs(planning, module);
   return ok && planning->ok;
+}
+
+// The cache that was asked for cannot be made: the program does without.
+static void warn_uncached(Diagnostics *d, MlirModule module) {
+  char why[256];
+  MlirOperation top = mlirModuleGetOperation(module);
+  MlirAttribute at = mlirOperationGetAttributeByName(top, nn_string_ref(ATTR_uncached_at));
+  if (!*nn_attr_str(top, ATTR_uncached, why, sizeof why, "")) return;
+  AstPos pos = mlirAttributeIsNull(at) ? DIAG_COMMAND_LINE : diag_position(d, mlirLocationFromAttribute(at));
+  diag_warning(d, pos, "no cache of keys and values, since %s", why);
+  diag_hint(d, "without one predict --sample computes the whole context for each token");
 }
 
 // --- Output
@@ -352,6 +366,8 @@ static void print_summary(const Options *options, MlirModule module) {
     else fputs("recomputes nothing", stderr);
   }
   fputc('\n', stderr);
+  int64_t cache = decode_cache_bytes(module);
+  if (cache) fprintf(stderr, "%s: caches of keys and values %s\n", name, print_bytes(cache, arena, sizeof arena));
   bool far = nn_has_attr(top, ATTR_far_arena);
   if (far) print_far(name, top, train);
   if (mlirOperationIsNull(train) || !nn_has_attr(train, ATTR_overhead_bound)) return;
@@ -421,6 +437,7 @@ static bool compile_for(const Options *options, Diagnostics *d, const AstFile *f
   const NnTarget *facts = codegen_target_facts(target);
   Planning planning = {.options = options, .d = d, .target = target, .ok = true};
   bool ok = read_cost_files(options, target, d, &planning.costs) && run_passes(options, facts, module, &planning);
+  if (ok) warn_uncached(d, module);
   start = seconds_now();
   RematGoal search = search_goal(options);
   ok = ok && (!options->report || report_output(d, options->report, &planning.capture, module, facts, &search));

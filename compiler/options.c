@@ -212,6 +212,9 @@ static const Option rows[] = {
     OPTION(Options, bucket, "bucket", "SIZE", READ,
            "bytes of gradients that ranks exchange at once, beside the backward pass\n(default: 25MiB)",
            .read = read_bucket),
+    OPTION(Options, kv_cache, "kv-cache", NULL, FLAG,
+           "also a function that computes the next position of a causal language model from\n"
+           "keys and values that are kept: MODEL predict --sample then does that"),
     OPTION(Options, cpu, "cpu", "NAME", TEXT, "native (default) or an LLVM CPU name"),
     OPTION(Options, machine, "machine", "NAME", READ,
            "rates of the machine the plan is for: a file, or a name of\n"
@@ -327,6 +330,8 @@ static int check(Options *options) {
   if (options->emit == EMIT_ptx && !cuda) return options_misused("nnc", "--emit=ptx goes with --target=cuda");
   if (options->emit == EMIT_asm && strcmp(options->target, "cuda") == 0)
     return options_misused("nnc", "--emit=asm is for the host; for --target=cuda it is --emit=ptx");
+  if (options->kv_cache && (options->shard || (options->far && strcmp(options->far, "none") != 0)))
+    return options_misused("nnc", "--kv-cache does not go with %s", options->shard ? "--shard" : "--far");
   if (options->math && !cuda) return options_misused("nnc", "--math=%s goes with --target=cuda", options->math);
   int status = check_ranks(options);
   if (status < 0) status = check_far(options);

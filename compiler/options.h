@@ -61,7 +61,7 @@ typedef struct Options {
   Defines defines;
   NnPipelineHooks hooks;
   int opt_level;
-  bool verbose, write_dependencies, keep_temporaries;
+  bool verbose, write_dependencies, keep_temporaries, kv_cache;
   bool json;   // of nnc check
   DiagColor color;
   int max_errors;

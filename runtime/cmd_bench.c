@@ -16,7 +16,7 @@ typedef struct BenchOptions {
 
 static const Option options[] = {
     OPTION(BenchOptions, steps, "steps", "N", INTEGER, "steps to time, after 3 that are not (default 20)", .least = 1),
-    OPTION(BenchOptions, function, "function", "NAME", TEXT, "train (default), eval or predict"),
+    OPTION(BenchOptions, function, "function", "NAME", TEXT, "train (default), eval, predict or decode"),
     OPTION(BenchOptions, profile, "profile", NULL, FLAG, "time by step of the program"),
     OPTION(BenchOptions, costs, "costs", "FILE", TEXT, "write the median time of every kernel, for nnc --costs=FILE"),
     OPTION(BenchOptions, check, "check", NULL, FLAG,
@@ -31,8 +31,9 @@ static int parse_options(int argc, char **argv, BenchOptions *o) {
   int status = options_parse(&command, argc, argv, o);
   if (status >= 0) return status;
   const char *f = o->function;
-  if (optind < argc || (f && strcmp(f, "train") != 0 && strcmp(f, "eval") != 0 && strcmp(f, "predict") != 0)) {
-    report_error(optind < argc ? "unexpected argument" : "--function is train, eval or predict");
+  bool known = !f || !strcmp(f, "train") || !strcmp(f, "eval") || !strcmp(f, "predict") || !strcmp(f, "decode");
+  if (optind < argc || !known) {
+    report_error(optind < argc ? "unexpected argument" : "--function is train, eval, predict or decode");
     return options_misused(argv[0], NULL);
   }
   if (!f) o->function = program_function("train") ? "train" : "predict";
@@ -220,10 +221,11 @@ static int bench(Bench *b) {
     report_error("%s has no function %s", nnc_program.source, b->o.function);
     return EXIT_DIAGNOSTIC;
   }
-  int functions = train ? SESSION_TRAIN : eval ? SESSION_EVAL : SESSION_PREDICT;
+  bool decode = strcmp(b->o.function, "decode") == 0;
+  int functions = train ? SESSION_TRAIN : eval ? SESSION_EVAL : decode ? SESSION_DECODE : SESSION_PREDICT;
   bool ok = ranks_agree(session_open(&b->s, functions, &b->o.device)) && session_join(&b->s);
   if (ok) {
-    b->main = train ? b->s.train : eval ? b->s.eval : b->s.predict;
+    b->main = train ? b->s.train : eval ? b->s.eval : decode ? b->s.decode : b->s.predict;
     if (train && nnc_program.accumulate > 1) b->accumulate = nnc_program.accumulate, b->earlier = b->s.accumulate;
     b->s.total_steps = b->o.steps + 3;
     ok = init_persistent(&b->s.arena, b->s.seed) && arena_push_persistent(&b->s.arena) && measure(b);

@@ -32,8 +32,8 @@ static int parse_options(int argc, char **argv, InfoOptions *o) {
 
 static const char *role_name(NncRole role) {
   // ORDER of NncRole
-  static const char *const names[] = {"input", "parameter", "state", "optimizer", "accumulator",
-                                      "rng",   "hyper",     "loss",  "metric",    "output"};
+  static const char *const names[] = {"input", "parameter", "state",  "optimizer", "accumulator", "rng",
+                                      "hyper", "loss",      "metric", "output",    "cache"};
   return names[role];
 }
 
@@ -72,6 +72,17 @@ static void print_parameters(bool with_places) {
   if (bytes[1]) printf("states          %s\n", print_bytes(bytes[1], text, sizeof text));
   if (bytes[2])
     printf("optimizer       %s (%s)\n", print_bytes(bytes[2], text, sizeof text), p->optimizer ? p->optimizer : "none");
+}
+
+static void print_cache(const NncFunction *f) {
+  int64_t bytes = 0, positions = 0;
+  char text[32];
+  for (int i = 0; f && i < f->n_args; i++) bytes += f->args[i].role == NNC_CACHE ? f->args[i].bytes : 0;
+  const NncFunction *whole = bytes ? program_function("predict") : NULL;
+  for (int i = 0; whole && i < whole->n_args; i++)
+    if (whole->args[i].role == NNC_INPUT) positions = whole->args[i].dim[1];
+  if (bytes)
+    printf("kv cache        %s for %lld positions\n", print_bytes(bytes, text, sizeof text), (long long)positions);
 }
 
 static void print_functions(void) {
@@ -219,6 +230,7 @@ int cmd_info(int argc, char **argv) {
   printf("batch           %lld", (long long)p->batch);
   if (p->accumulate > 1) printf(", %lld micro-batches a step", (long long)p->accumulate);
   putchar('\n');
+  print_cache(program_function("decode"));
   if (p->comms) print_ranks();
   print_functions();
   bool ok = print_data("train", "train", o.data) & print_data("eval", "eval", o.data);

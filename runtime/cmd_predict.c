@@ -38,16 +38,25 @@ static const char *read_temperature(char *text, void *out) {
   return NULL;
 }
 
+static const char *read_share(char *text, void *out) {
+  char *end;
+  double v = strtod(text, &end);
+  if (end == text || *end || !(v > 0 && v <= 1)) return "a number above 0, at most 1";
+  *(double *)out = v;
+  return NULL;
+}
+
 // What does not go together.
 static bool check_options(const PredictOptions *o, const char *extra) {
   const SampleOptions *s = &o->sample;
   const NncFunction *f = program_function("predict");
   bool shown = o->classes || o->labels, sampled = s->count > 0, draws = sampled || (f && function_draws(f));
-  bool sampling = s->prompt || s->temperature >= 0 || s->top_k;
+  bool sampling = s->prompt || s->temperature >= 0 || s->top_k || s->top_p > 0 || s->recompute;
   const char *fault = extra ? "unexpected argument"
                       : sampled && (o->inputs || o->outputs || o->json || o->classes)
                           ? "--sample goes without --inputs, --outputs, --classes and --json"
-                      : !sampled && sampling   ? "--prompt, --temperature and --top-k are for --sample"
+                      : !sampled && sampling
+                          ? "--prompt, --temperature, --top-k, --top-p and --recompute are for --sample"
                       : !draws && o->seed >= 0 ? "--seed is for --sample and for models that draw numbers"
                       : !sampled && !o->inputs ? "--inputs is needed, or --sample for a language model"
                       : (o->outputs || o->json) && (shown || (o->outputs && o->json))
@@ -77,6 +86,10 @@ static const Option options[] = {
            "of the draws: 1 as the model says, less is safer, 0 always the likeliest (default 1)",
            .read = read_temperature),
     OPTION(PredictOptions, sample.top_k, "top-k", "K", INTEGER, "draw from the K likeliest tokens only", .least = 1),
+    OPTION(PredictOptions, sample.top_p, "top-p", "P", READ,
+           "draw from the likeliest of these whose probabilities add up to P", .read = read_share),
+    OPTION(PredictOptions, sample.recompute, "recompute", NULL, FLAG,
+           "compute the whole context for each token, also in a program of nnc --kv-cache"),
     OPTION(PredictOptions, seed, "seed", "S", INTEGER, "of the draws (default {seed}; with --sample 0)"),
     OPTION(PredictOptions, weights, "weights", "FILE", TEXT, "checkpoint or weight file (default {model}.safetensors)"),
     OPTIONS_OF_DEVICE(PredictOptions),
@@ -93,6 +106,7 @@ static int parse_options(int argc, char **argv, PredictOptions *o) {
   s->labels = o->labels, s->weights = o->weights, s->device = o->device;
   s->seed = o->seed >= 0 ? (uint64_t)o->seed : 0;
   if (s->temperature < 0) s->temperature = 1;
+  if (s->top_p == 0) s->top_p = 1;
   return -1;
 }
 

@@ -57,7 +57,8 @@ const NncFunction *executor_function(const Executor *e) { return e->f; }
 
 static bool push_arguments(const Executor *e) {
   for (int i = 0; i < e->f->n_args; i++)
-    if (!arena_push(e->arena, e->f->args[i].offset, e->f->args[i].bytes)) return false;
+    if (e->f->args[i].role != NNC_CACHE && !arena_push(e->arena, e->f->args[i].offset, e->f->args[i].bytes))
+      return false;
   return true;
 }
 

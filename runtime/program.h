@@ -41,6 +41,8 @@ typedef enum NncRole {
   NNC_LOSS,
   NNC_METRIC,
   NNC_OUTPUT,   // results
+  // of decode, kept from call to call: keys or values of all positions so far, in rows, zeros where none are yet
+  NNC_CACHE,
 } NncRole;
 
 // A tensor the runtime can name: an argument or a result of a function, or a persistent value.
@@ -260,6 +262,8 @@ typedef struct NncScan {
 
 // "train" runs one whole step (forward, backward, update). With gradient accumulation "accumulate" runs the earlier
 // micro-batches of a step and "train" the last. "eval" computes loss and metrics, "predict" the model's outputs.
+// "decode" computes those of one position of a text, `position` of its inputs, from its token and caches of what came
+// before.
 typedef struct NncFunction {
   const char *name;
   // inputs, rng, hyper: their offsets are the function's own; not the persistent ones

@@ -548,14 +548,14 @@ void inputs_make(const NncFunction *f, uint64_t seed, char *arena);   // made-up
 // session.c: what train, eval, step and bench share
 typedef struct Session {
   Arena arena;
-  Executor *train, *accumulate, *eval, *predict;   // NULL where not asked for or absent
+  Executor *train, *accumulate, *eval, *predict, *decode;   // NULL where not asked for or absent
   uint64_t seed;
   uint64_t seed_aside;   // of what evaluation and prediction draw: the program's own, so that runs are compared
   int64_t total_steps;   // of the schedule
   double rate;           // of the first parameter group, instead of the schedule's; NaN: as that says
 } Session;
 // SPARE: the far arena's file has room for a copy of the persistent part behind it
-enum { SESSION_TRAIN = 1, SESSION_EVAL = 2, SESSION_PREDICT = 4, SESSION_SPARE = 8 };
+enum { SESSION_TRAIN = 1, SESSION_EVAL = 2, SESSION_PREDICT = 4, SESSION_SPARE = 8, SESSION_DECODE = 16 };
 bool session_open(Session *s, int functions, const DeviceOptions *device);
 // With several ranks, after session_open of all: what moves bytes between their devices. False after reporting.
 bool session_join(const Session *s);
@@ -571,6 +571,7 @@ bool session_begin_text(const Session *s, char **saved);   // saved may be NULL;
 // a copy, NULL: nothing is carried. Owned: session_restore_carried
 bool session_save_carried(const Session *s, char **saved);
 bool session_restore_carried(const Session *s, char *saved);   // frees saved
+bool session_clear_caches(const Session *s);                   // of decode, before the first token of a text
 // Losses and metrics of one call or an average over several.
 typedef struct Metrics {
   int n;
@@ -701,11 +702,22 @@ int64_t next_likeliest(const double *p, int64_t n, int64_t last);
 // "3: 7 sneaker 0.9312, 5 sandal 0.0500": the `count` likeliest classes; scores become probabilities.
 void print_classes(const Labels *l, int64_t record, double *scores, int64_t classes, int64_t count);
 
+// draw.c: one of n tokens
+typedef struct DrawOptions {
+  double temperature;   // 0: the likeliest
+  int64_t top_k;        // of so many likeliest, 0: all
+  double top_p;         // of the likeliest of these whose probabilities add up to that, the last one among them; 1: all
+} DrawOptions;
+// With a draw from [0, 1); scores become probabilities of which those left out are 0. -1: they are no finite numbers.
+int64_t draw_token(double *scores, int64_t n, const DrawOptions *o, double uniform);
+
 // sample.c
 typedef struct SampleOptions {
   const char *weights, *labels, *prompt;   // NULL: the default
   int64_t count, top_k;                    // tokens to draw; of how many likeliest, 0: all
+  double top_p;                            // of the likeliest whose probabilities add up to that, 1: all
   double temperature;                      // 0: always the likeliest
+  bool recompute;                          // the whole context for each token, also where there are caches
   uint64_t seed;
   DeviceOptions device;
 } SampleOptions;

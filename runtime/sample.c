@@ -16,7 +16,8 @@ typedef struct Sampler {
   int64_t context, tokens;           // T, V
   bool text;                         // tokens are bytes
   bool carries;                      // states go on with the text
-  int64_t passed;                    // tokens that have gone into the states
+  int64_t passed;                    // tokens that have gone into the states, or into decode's caches
+  bool told;                         // that the caches are of no use any more
   int64_t n, capacity, *sequence;    // Owned: the prompt and what was drawn
   double *scores;                    // Owned: of the token that comes next
 } Sampler;
@@ -115,7 +116,33 @@ static bool read_prompt(Sampler *p) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Drawing
+// Scores
+
+// The next token of the sequence through decode, at its position.
+static bool run_position(Sampler *p) {
+  const NncFunction *f = executor_function(p->s.decode);
+  for (int i = 0; i < f->n_args; i++) {
+    const NncTensor *t = &f->args[i];
+    if (t->role != NNC_INPUT) continue;
+    int64_t value = t->whole ? p->passed : p->sequence[p->passed], element = dtype_bytes(t->dtype);
+    for (int64_t k = 0; k < tensor_elements(t); k++)
+      convert_elements(NNC_I64, &value, t->dtype, p->s.arena.base + t->offset + k * element, 1);
+  }
+  p->passed++;
+  return executor_run(p->s.decode, NULL, NULL);
+}
+
+static bool read_scores(Sampler *p, Executor *e, int64_t row) {
+  const NncFunction *f = executor_function(e);
+  for (int i = 0; i < f->n_results; i++) {
+    const NncTensor *t = &f->results[i];
+    if (t->role != NNC_OUTPUT || strcmp(t->name, p->output->name) != 0) continue;
+    convert_elements(t->dtype, executor_result(e, t) + row * p->tokens * dtype_bytes(t->dtype), NNC_F64, p->scores,
+                     p->tokens);
+    return true;
+  }
+  return false;
+}
 
 // The model on the tokens from `first` on; `after` stands where the end of the sequence leaves the context empty.
 static bool run_model(Sampler *p, int64_t first, int64_t after) {
@@ -128,6 +155,62 @@ static bool run_model(Sampler *p, int64_t first, int64_t after) {
   }
   session_write_aside(&p->s, f, 0);
   return executor_run(p->s.predict, NULL, NULL);
+}
+
+static double predicted_seconds(const NncFunction *f) {
+  double sum = 0;
+  for (int i = 0; i < f->n_steps; i++) sum += f->steps[i].seconds;
+  return sum;
+}
+
+// What predict has left of the first n positions goes into decode's caches: rows (records, heads, positions) of a
+// tensor, of which those behind are zero. By way of memory aside, since one may lie where another goes.
+static bool fill_caches(Sampler *p, int64_t n) {
+  const NncFunction *from = executor_function(p->s.predict), *to = executor_function(p->s.decode);
+  int64_t bytes = 0, at = 0;
+  for (int i = 0; i < from->n_results; i++) bytes += from->results[i].role == NNC_CACHE ? from->results[i].bytes : 0;
+  char *aside = xmalloc((size_t)bytes);
+  for (int i = 0; i < from->n_results; i++) {
+    const NncTensor *t = &from->results[i];
+    if (t->role != NNC_CACHE) continue;
+    memcpy(aside + at, executor_result(p->s.predict, t), (size_t)t->bytes);
+    at += t->bytes;
+  }
+  bool ok = true;
+  at = 0;
+  for (int i = 0; i < to->n_args && ok; i++) {   // in the same order
+    const NncTensor *t = &to->args[i];
+    if (t->role != NNC_CACHE) continue;
+    int64_t row = t->bytes / t->dim[0], text = row * p->context;
+    char *cache = p->s.arena.base + t->offset;
+    memset(cache, 0, (size_t)t->bytes);
+    for (int64_t first = 0; first < t->bytes; first += text)
+      memcpy(cache + first, aside + at + first, (size_t)(n * row));
+    ok = arena_push(&p->s.arena, t->offset, t->bytes);
+    at += t->bytes;
+  }
+  free(aside);
+  return ok;
+}
+
+// The beginning of the text at once, where that is quicker than token by token.
+static bool is_quicker_at_once(const Sampler *p) {
+  const NncFunction *all = executor_function(p->s.predict), *one = executor_function(p->s.decode);
+  return p->passed == 0 && predicted_seconds(all) < (double)p->n * predicted_seconds(one);
+}
+
+// The scores of what follows the sequence, of which the first `passed` tokens are in the caches.
+static bool run_cached(Sampler *p) {
+  if (is_quicker_at_once(p)) {
+    if (!run_model(p, 0, 0)) return false;
+    // the scores may lie where the caches go
+    if (!read_scores(p, p->s.predict, p->n - 1) || !fill_caches(p, p->n)) return false;
+    p->passed = p->n;
+    return true;
+  }
+  while (p->passed < p->n)
+    if (!run_position(p)) return false;
+  return read_scores(p, p->s.decode, 0);
 }
 
 // Where the context begins. States take in whole contexts that are full; one that the sequence ends in is looked at
@@ -144,20 +227,24 @@ static bool pass_on(Sampler *p, int64_t *first) {
 // The scores of what follows the sequence.
 static bool run(Sampler *p, int64_t after) {
   int64_t first;
+  if (p->s.decode && p->n <= p->context) return run_cached(p);
+  if (p->s.decode && !p->told)
+    fprintf(stderr,
+            "%s: the text is longer than the %lld positions of the program: from here on all of the last %lld are "
+            "computed for each token\n",
+            report_name(), (long long)p->context, (long long)p->context);
+  p->told = true;
   char *saved = NULL;
   if (!pass_on(p, &first) || (p->carries && !session_save_carried(&p->s, &saved))) return false;
   bool ok = run_model(p, first, after);
   if (!session_restore_carried(&p->s, saved) || !ok) return false;
-  int64_t row = p->n - first - 1, bytes = p->tokens * dtype_bytes(p->output->dtype);
-  convert_elements(p->output->dtype, executor_result(p->s.predict, p->output) + row * bytes, NNC_F64, p->scores,
-                   p->tokens);
-  return true;
+  return read_scores(p, p->s.predict, p->n - first - 1);
 }
 
 // A model that sees what comes after a token says nothing about what follows it.
 static bool check_causal(Sampler *p) {
   int64_t bytes = p->tokens * (int64_t)sizeof *p->scores;
-  if (p->n >= p->context) return true;
+  if (p->n >= p->context || p->s.decode) return true;   // the compiler has looked
   if (!run(p, 0)) return false;
   double *first = xmalloc((size_t)bytes);
   memcpy(first, p->scores, (size_t)bytes);
@@ -170,27 +257,6 @@ static bool check_causal(Sampler *p) {
   return ok && same;
 }
 
-static int64_t draw(Sampler *p, int64_t number) {
-  if (p->o->temperature == 0) return next_likeliest(p->scores, p->tokens, -1);
-  softmax_in_place(p->scores, p->tokens, p->o->temperature);
-  int64_t kept = p->o->top_k > 0 && p->o->top_k < p->tokens ? p->o->top_k : p->tokens, last = -1;
-  double all = 1;
-  if (kept < p->tokens) {
-    all = 0;
-    for (int64_t k = 0, token = -1; k < kept && (token = next_likeliest(p->scores, p->tokens, token)) >= 0; k++)
-      all += p->scores[last = token];
-  }
-  double left = all * philox_uniform(p->o->seed, philox_stream("sample"), (uint64_t)number);
-  int64_t chosen = -1;
-  for (int64_t i = 0; i < p->tokens; i++) {
-    bool in = last < 0 || p->scores[i] > p->scores[last] || (p->scores[i] == p->scores[last] && i <= last);
-    if (!in || !(p->scores[i] > 0)) continue;
-    chosen = i;
-    if ((left -= p->scores[i]) < 0) break;
-  }
-  return chosen;
-}
-
 static void print_token(const Sampler *p, int64_t token, bool first) {
   if (p->text) putchar((int)token);
   else if (p->labels.n) fputs(p->labels.names[token], stdout);
@@ -198,10 +264,12 @@ static void print_token(const Sampler *p, int64_t token, bool first) {
 }
 
 static bool sample(Sampler *p) {
+  const DrawOptions options = {p->o->temperature, p->o->top_k, p->o->top_p};
   for (int64_t i = 0; i < p->n; i++) print_token(p, p->sequence[i], i == 0);
   for (int64_t i = 0; i < p->o->count && !signals_stop_requested(); i++) {
     if (!run(p, 0)) return false;
-    int64_t token = draw(p, i);
+    double uniform = philox_uniform(p->o->seed, philox_stream("sample"), (uint64_t)i);
+    int64_t token = draw_token(p->scores, p->tokens, &options, uniform);
     if (token < 0) {
       report_error("the scores after token %lld are not finite numbers", (long long)p->n);
       return false;
@@ -217,9 +285,11 @@ static bool sample(Sampler *p) {
 bool sample_text(const SampleOptions *o) {
   Sampler p = {.o = o};
   const NncFunction *f = program_function("predict");
+  int functions = SESSION_PREDICT | (program_function("decode") && !o->recompute ? SESSION_DECODE : 0);
   bool ok = labels_open(&p.labels, o->labels) && find_tensors(&p, f) && read_prompt(&p) &&
-            session_open(&p.s, SESSION_PREDICT, &o->device) && weights_load_given(o->weights, &p.s.arena) &&
-            arena_push_persistent(&p.s.arena) && session_begin_text(&p.s, NULL);
+            session_open(&p.s, functions, &o->device) && weights_load_given(o->weights, &p.s.arena) &&
+            arena_push_persistent(&p.s.arena) && session_begin_text(&p.s, NULL) &&
+            (!p.s.decode || session_clear_caches(&p.s));
   ok = ranks_begin_together(ok, &p.s, o->weights, (RankFact){"--sample", (uint64_t)o->count, true},
                             (RankFact){"another prompt", checksum_of(p.sequence, p.n * (int64_t)sizeof *p.sequence),
                                        false});

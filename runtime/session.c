@@ -36,7 +36,8 @@ bool session_open(Session *s, int functions, const DeviceOptions *device) {
   s->seed = s->seed_aside = (uint64_t)nnc_program.seed;
   s->total_steps = 1;
   s->rate = NAN;
-  bool train = functions & SESSION_TRAIN, eval = functions & SESSION_EVAL, predict = functions & SESSION_PREDICT;
+  bool train = functions & SESSION_TRAIN, eval = functions & SESSION_EVAL, predict = functions & SESSION_PREDICT,
+       decode = functions & SESSION_DECODE;
   if (train && !program_function("train")) {
     report_error("%s has no train section", nnc_program.source);
     return false;
@@ -49,6 +50,7 @@ bool session_open(Session *s, int functions, const DeviceOptions *device) {
   need("accumulate", train, &bytes, &far);
   need("eval", eval, &bytes, &far);
   need("predict", predict, &bytes, &far);
+  need("decode", decode, &bytes, &far);
   if (!arena_create(&s->arena, bytes, threads)) return false;
   s->arena.far_bytes = far;
   int64_t spare = functions & SESSION_SPARE ? nnc_program.far_persistent_bytes : 0;
@@ -59,7 +61,8 @@ bool session_open(Session *s, int functions, const DeviceOptions *device) {
   }
   if (nnc_program.device->enter(&s->arena) && make_executor(&s->arena, "train", train, &s->train) &&
       make_executor(&s->arena, "accumulate", train, &s->accumulate) &&
-      make_executor(&s->arena, "eval", eval, &s->eval) && make_executor(&s->arena, "predict", predict, &s->predict))
+      make_executor(&s->arena, "eval", eval, &s->eval) && make_executor(&s->arena, "predict", predict, &s->predict) &&
+      make_executor(&s->arena, "decode", decode, &s->decode))
     return true;
   session_close(s);
   return false;
@@ -75,8 +78,9 @@ void session_close(Session *s) {
   executor_destroy(s->accumulate);
   executor_destroy(s->eval);
   executor_destroy(s->predict);
+  executor_destroy(s->decode);
   arena_destroy(&s->arena);
-  s->train = s->accumulate = s->eval = s->predict = NULL;   // closed again by who owns the session
+  s->train = s->accumulate = s->eval = s->predict = s->decode = NULL;   // closed again by who owns the session
 }
 
 static void write_arguments(const Session *s, const NncFunction *f, uint64_t seed, int64_t step, int64_t draw) {
@@ -138,6 +142,17 @@ bool session_begin_text(const Session *s, char **saved) {
     const NncTensor *t = &nnc_program.persistent[i];
     if (!t->carried) continue;
     if (!init_tensor(t, &s->arena, s->seed) || !push_tensor(s, t)) return false;
+  }
+  return true;
+}
+
+bool session_clear_caches(const Session *s) {
+  const NncFunction *f = executor_function(s->decode);
+  for (int i = 0; i < f->n_args; i++) {
+    const NncTensor *t = &f->args[i];
+    if (t->role != NNC_CACHE) continue;
+    memset(s->arena.base + t->offset, 0, (size_t)t->bytes);
+    if (!arena_push(&s->arena, t->offset, t->bytes)) return false;
   }
   return true;
 }

@@ -137,9 +137,11 @@ static void count_step(const NncStep *s, size_t *n_inside, size_t *n, size_t *mo
   for (int i = 0; s->scan && i < s->scan->n_steps; i++) count_step(&s->scan->steps[i], n_inside, n, most);
 }
 
-static size_t bytes_of(int n, const NncTensor *tensors) {
+// caches: those among them, too
+static size_t bytes_of(int n, const NncTensor *tensors, bool caches) {
   size_t sum = 1;   // nothing cannot be allocated
-  for (int i = 0; i < n; i++) sum += tensors[i].streamed ? 0 : (size_t)tensors[i].bytes;
+  for (int i = 0; i < n; i++)
+    if (!tensors[i].streamed && (caches || tensors[i].role != NNC_CACHE)) sum += (size_t)tensors[i].bytes;
   return sum;
 }
 
@@ -165,7 +167,7 @@ void *cuda_prepare(const NncFunction *f, const Arena *arena) {
     cuda_release(p);
     return NULL;
   }
-  size_t arguments = bytes_of(f->n_args, f->args), results = bytes_of(f->n_results, f->results);
+  size_t arguments = bytes_of(f->n_args, f->args, false), results = bytes_of(f->n_results, f->results, true);
   const char *what = "allocating page-locked memory for arguments and results";
   if (cuda_allocate_pinned(p->m, what, arguments, &p->staged[0]) &&
       cuda_allocate_pinned(p->m, what, arguments, &p->staged[1]) &&
@@ -337,10 +339,12 @@ static bool upload(CudaProgram *p) {
   CudaMemory *m = p->m;
   const char *what = "copying arguments to the GPU", *from = p->staged[p->turn];
   if (!CUDA(m, what, StreamWaitEvent, m->copy, m->done, 0)) return false;
-  for (int i = 0; i < p->f->n_args; from += p->f->args[i++].bytes) {
+  for (int i = 0; i < p->f->n_args; i++) {
     const NncTensor *t = &p->f->args[i];
+    if (t->role == NNC_CACHE) continue;   // stays there
     if (t->bytes && !CUDA(m, what, MemcpyHtoDAsync, m->arena + (CUdeviceptr)t->offset, from, (size_t)t->bytes, m->copy))
       return false;
+    from += t->bytes;
   }
   m->uploaded = p;
   return CUDA(m, what, EventRecord, m->copied, m->copy);
@@ -350,8 +354,12 @@ bool cuda_stage(void *prepared) {
   CudaProgram *p = prepared;
   p->turn = !p->turn;
   char *to = p->staged[p->turn];
-  for (int i = 0; i < p->f->n_args; to += p->f->args[i++].bytes)
-    memcpy(to, p->mirror + p->f->args[i].offset, (size_t)p->f->args[i].bytes);
+  for (int i = 0; i < p->f->n_args; i++) {
+    const NncTensor *t = &p->f->args[i];
+    if (t->role == NNC_CACHE) continue;
+    memcpy(to, p->mirror + t->offset, (size_t)t->bytes);
+    to += t->bytes;
+  }
   p->is_staged = true;
   return upload(p);
 }
