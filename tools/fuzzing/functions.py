@@ -32,7 +32,8 @@ def floats(o, x):
 
 UNARY = {'relu': torch.relu, 'relu6': F.relu6, 'silu': F.silu, 'sigmoid': torch.sigmoid, 'tanh': torch.tanh, 'exp': torch.exp, 'log': torch.log, 'sqrt': torch.sqrt,
          'rsqrt': torch.rsqrt, 'abs': torch.abs, 'sin': torch.sin, 'cos': torch.cos, 'erf': torch.erf, 'softplus': F.softplus,
-         'mish': F.mish, 'elu': F.elu, 'selu': F.selu, 'hardswish': F.hardswish, 'hardsigmoid': F.hardsigmoid, 'softsign': F.softsign, 'log_sigmoid': F.logsigmoid,
+         'mish': F.mish, 'elu': F.elu, 'selu': F.selu, 'hardswish': F.hardswish, 'hardsigmoid': lambda x: F.relu6(x + 3) / 6,   # PyTorch's has a sixth of f32 in its gradient, also in f64
+          'softsign': F.softsign, 'log_sigmoid': F.logsigmoid,
          'tanhshrink': F.tanhshrink, 'expm1': torch.expm1, 'sinh': torch.sinh, 'cosh': torch.cosh, 'ceil': torch.ceil, 'trunc': torch.trunc, 'round': torch.round, 'sign': torch.sign,
          'square': torch.square, 'not': torch.logical_not, 'stop_gradient': torch.Tensor.detach}
 KEEP_WHOLE = {'relu', 'abs', 'not'}

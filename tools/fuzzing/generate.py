@@ -1,7 +1,7 @@
 """Draws programs: loops, blocks and states, then the models and the training around them."""
 import random
 
-import fuzzing.constructs   # their makers
+import fuzzing.constructs, fuzzing.library   # their makers
 from fuzzing.maker import DEEP, LARGEST, MAKERS, NAMES, Maker, count, maker, num, unary
 from fuzzing.golden import HALVES
 from fuzzing.tree import EPS, Block, Body, Model, Node, Program, output_name, var, walk, walk_body

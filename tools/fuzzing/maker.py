@@ -90,7 +90,7 @@ class Maker:
         if what == 'iota' and len(shape) == 1:
             whole = Node('cast', [Node('iota', type=('i', shape))], type=('f', shape), dtype='f32', first=['dtype'])
             return Node('mul', [whole, Node('number', text='0.25', value=0.25)], type=('f', shape), mag=shape[0] / 4)
-        if what in ('zeros_of', 'ones_of') and shape:
+        if what in ('zeros_of', 'ones_of') and shape and not self.program.spare_names:   # ones may be the name of a parameter
             return Node(what, type=('f', shape))
         if what == 'full':
             return Node('full', type=('f', shape), value=self.rng.choice((0.5, -1.25, 2.0)), mag=2)

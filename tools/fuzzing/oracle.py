@@ -199,6 +199,8 @@ class Oracle:
 
     def forward(self, data, training=True):
         """({loss: value}, {metric: value}, {model: outputs}) of one batch."""
+        if self.program.differentiates:                         # also by inputs
+            data = {name: v.detach().requires_grad_() if v.is_floating_point() else v for name, v in data.items()}
         self.training, self.updates, env, outputs = training, {}, dict(data), {}
         for m in self.program.models:
             for args, names in m.calls():
@@ -217,10 +219,9 @@ class Oracle:
 
     def begin(self, data):
         """Makes parameters and states, by one batch that leaves no trace."""
-        with torch.no_grad():
-            self.forward(data)
+        self.forward(data)
         for path, state in self.states.items():
-            state.copy_(value_of_role(f'{self.program.seed}.{path}', state.shape, self.roles[path]))
+            state.data.copy_(value_of_role(f'{self.program.seed}.{path}', state.shape, self.roles[path]))
 
 
 def batches(program, dtype):
@@ -329,6 +330,5 @@ def run(program, steps, dtype=torch.float64, precision=None, rounding=False, see
     if t['ema']:
         for path, p in o.parameters.items():
             p.data = averages[path]
-    with torch.no_grad():
-        outputs = o.forward(parted[0], training=False)[2][program.models[0].name]
-    return said, {output_name(program.models[0], i): y for i, y in enumerate(outputs)}
+    outputs = o.forward(parted[0], training=False)[2][program.models[0].name]
+    return said, {output_name(program.models[0], i): y.detach() for i, y in enumerate(outputs)}

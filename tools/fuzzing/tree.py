@@ -62,11 +62,11 @@ class Model:
 
 class Program:
     """train: what the settings of the train section are, see training_lines; data: {name: (kind, shape, below)} of all inputs; rows: of all inputs, or None where each has its own number;
-    precision: of the file, or None; at_kinks: parameters are halves, so that functions are evaluated where they have kinks."""
+    precision: of the file, or None; at_kinks: parameters are halves, so that functions are evaluated where they have kinks; differentiates: it has a grad."""
 
     def __init__(self, seed):
         self.seed, self.blocks, self.models, self.data, self.losses, self.metrics, self.train, self.rows = seed, [], [], {}, [], [], {}, None
-        self.precision, self.at_kinks = None, False
+        self.precision, self.at_kinks, self.differentiates = None, False, False
 
     def copy(self):
         return copy.deepcopy(self)
@@ -148,7 +148,7 @@ def show(n, indent=1):
     if op == 'iota':
         return f'iota({n.shape[0]})'
     words = [show(x, indent) for x in n.args]
-    if op == 'concat':
+    if op in ('concat', 'stack'):
         words = ['[' + ', '.join(words) + ']']
     given = {k: v for k, v in a.items() if k not in ('pipe', 'pattern', 'block', 'named', 'first', 'init', 'then', 'seen', 'idle')}
     if op == 'einsum':
