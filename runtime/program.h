@@ -162,8 +162,10 @@ typedef enum NncCollectiveKind {
   NNC_RANK_RECEIVE,
   NNC_RANK_SEND,
   NNC_REDUCE_SCATTER,   // buffers: tensors, where it adds as many parts, the parts of the sums
-  NNC_ALL_GATHER,       // buffers: parts, the tensors one behind the other; of one part the last may be shorter
-  NNC_RANK_PART,        // buffers: tensor, part; no other rank is asked
+  // buffers: parts, the tensors one behind the other; of one part the last may be shorter. On the host scratch_bytes,
+  // where there are any, are all of it: the parts travel together.
+  NNC_ALL_GATHER,
+  NNC_RANK_PART,   // buffers: tensor, part; no other rank is asked
 } NncCollectiveKind;
 typedef struct NncCollective {
   NncCollectiveKind kind;

@@ -41,8 +41,7 @@ static int number_of(const Order *o, MlirValue v) {
   return mlirOperationIsNull(def) ? -1 : ptr_map_get(&o->number, def.ptr);
 }
 
-// The piece of a bucket, of type `to`, that begins at element *at.
-static MlirValue piece(NnBuilder *b, MlirValue bucket, NnType to, int64_t *at) {
+MlirValue bucket_piece(NnBuilder *b, MlirValue bucket, NnType to, int64_t *at) {
   int64_t n = nn_type_elements(&to), start = *at;
   *at += n;
   if (nn_value_type(bucket).dim[0] == n && to.rank == 1) return bucket;
@@ -98,7 +97,7 @@ static void build_gathers(NnBuilder *b, int n, const MlirOperation *gathers, con
   for (int i = 0; i < n; i++) {
     MlirValue old = mlirOperationGetResult(gathers[i], 0);
     int64_t at = begin;
-    mlirValueReplaceAllUsesOfWith(old, piece(b, all, nn_value_type(old), &at));
+    mlirValueReplaceAllUsesOfWith(old, bucket_piece(b, all, nn_value_type(old), &at));
     begin += ranks * nn_value_type(parts[i]).dim[0];
     mlirOperationDestroy(gathers[i]);
   }
@@ -123,7 +122,7 @@ static void build_bucket(const Order *o, const Gradient *g, int n) {
                            : build(&b, NN_OP_all_reduce, n, values);
   for (int i = 0; i < n; i++) {
     MlirOperation gather = gather_of(g[i].op);
-    MlirValue part = piece(&b, bucket, nn_value_type(mlirOperationGetResult(g[i].op, 0)), &at);
+    MlirValue part = bucket_piece(&b, bucket, nn_value_type(mlirOperationGetResult(g[i].op, 0)), &at);
     mlirValueReplaceAllUsesOfWith(mlirOperationGetResult(g[i].op, 0), part);
     if (mlirOperationIsNull(gather)) continue;
     gathers[n_gathers] = gather;
@@ -253,13 +252,14 @@ static MlirValue build_chain(MlirOperation func, const Order *o, const bool *upd
   NnBuilder b = nn_builder_before(begin);
   b.phase = "update";
   MlirValue received = build(&b, NN_OP_rank_receive, n + 1, values);
-  for (int i = 0; i < n; i++) use_instead(o, update, values[i + 1], piece(&b, received, states[i].type, &at));
+  for (int i = 0; i < n; i++) use_instead(o, update, values[i + 1], bucket_piece(&b, received, states[i].type, &at));
   for (int i = 0; i < n; i++) values[i] = mlirOperationGetOperand(end, states[i].result);
   NnBuilder e = nn_builder_before(end);
   e.phase = "update";
   MlirValue sent = build(&e, NN_OP_rank_send, n, values);
   at = 0;
-  for (int i = 0; i < n; i++) mlirOperationSetOperand(end, states[i].result, piece(&e, sent, states[i].type, &at));
+  for (int i = 0; i < n; i++)
+    mlirOperationSetOperand(end, states[i].result, bucket_piece(&e, sent, states[i].type, &at));
   return sent;
 }
 

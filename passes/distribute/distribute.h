@@ -8,4 +8,7 @@
 // reads an all_gather of it, at the function's begin.
 void distribute_parameters(MlirModule module);
 
+// The piece of a bucket, of type `to`, that begins at element *at, which becomes its end: a view.
+MlirValue bucket_piece(NnBuilder *b, MlirValue bucket, NnType to, int64_t *at);
+
 #endif

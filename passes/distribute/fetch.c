@@ -1,7 +1,8 @@
 // The pass `fetch`: parameters of which each rank keeps a part are gathered for each stretch of steps that reads them,
-// so early that they travel while the step before computes, and dropped behind it.
+// so early that they travel while the step before computes, and dropped behind it. Small ones travel together.
 #include <stdlib.h>
 
+#include "passes/distribute/distribute.h"
 #include "passes/passes.h"
 #include "passes/plan/plan.h"
 #include "passes/ptr_map.h"
@@ -130,8 +131,74 @@ static void place_fetches(MlirOperation func) {
   places_free(&p);
 }
 
-// Requires: an order (schedule). Establishes: an all_gather of a parameter for each stretch of steps that reads it.
-// Breaks: nothing. Without parameters in parts nothing is done.
+// ---------------------------------------------------------------------------------------------------------------------
+// Small ones: a message costs more than their bytes
+
+static int64_t gathered_bytes(MlirOperation fetch) {
+  NnType part = nn_value_type(mlirOperationGetOperand(fetch, 0));
+  return nn_attr_i64(fetch, "ranks", 1) * nn_type_bytes(&part);
+}
+
+// Those that travel together stay until the last is read, so all of them are little beside the largest parameter, too.
+static int64_t most_together(MlirOperation *fetches, int n) {
+  enum { MOST = 1 << 20, SHARE = 8 };
+  int64_t largest = 0;
+  for (int i = 0; i < n; i++)
+    if (gathered_bytes(fetches[i]) > largest) largest = gathered_bytes(fetches[i]);
+  return largest / SHARE < MOST ? largest / SHARE : MOST;
+}
+
+// Rounded parts of several tensors cannot be gathered at once.
+static bool can_join(MlirOperation fetch, int64_t most) {
+  NnDtype part = nn_value_type(mlirOperationGetOperand(fetch, 0)).dtype;
+  return gathered_bytes(fetch) <= most / 2 && nn_value_type(mlirOperationGetResult(fetch, 0)).dtype == part;
+}
+
+static void gather_together(MlirOperation *fetches, int n) {
+  MlirValue parts[NN_MAX_OPERANDS], own[NN_MAX_OPERANDS];
+  int64_t ranks = nn_attr_i64(fetches[0], "ranks", 1), begin = 0;
+  for (int i = 0; i < n; i++) parts[i] = mlirOperationGetOperand(fetches[i], 0);
+  NnBuilder b = rewrite_builder(fetches[0]);
+  NnAttr attrs[] = {NN_STR(ATTR_lane, "comm"), NN_I64("ranks", ranks)};
+  MlirValue all = mlirOperationGetResult(nn_build(&b, NN_OP_all_gather, n, parts, 2, attrs, NULL), 0);
+  for (int i = 0; i < n; i++) {
+    int64_t at = begin;
+    begin += ranks * nn_value_type(parts[i]).dim[0];
+    own[i] = bucket_piece(&b, all, nn_value_type(mlirOperationGetResult(fetches[i], 0)), &at);
+  }
+  for (int i = 0; i < n; i++) rewrite_replace(fetches[i], &own[i]);
+}
+
+// Each group is of one phase and stands where its first one stood.
+static void join_small(MlirOperation func) {
+  int n, n_fetches = 0;
+  MlirOperation *ops = rewrite_ops(nn_function_body(func), &n);
+  for (int i = 0; i < n; i++)
+    if (plan_is_fetch(ops[i])) ops[n_fetches++] = ops[i];
+  int64_t most = most_together(ops, n_fetches), bytes = 0;
+  MlirOperation group[NN_MAX_OPERANDS];
+  int n_group = 0;
+  for (int i = 0; i <= n_fetches; i++) {
+    bool small = i < n_fetches && can_join(ops[i], most);
+    if (i < n_fetches && !small) continue;
+    bool joins = small && n_group && n_group < NN_MAX_OPERANDS && bytes + gathered_bytes(ops[i]) <= most &&
+                 rewrite_phase(ops[i]) == rewrite_phase(group[0]) &&
+                 nn_value_type(mlirOperationGetOperand(ops[i], 0)).dtype ==
+                     nn_value_type(mlirOperationGetOperand(group[0], 0)).dtype;
+    if (!joins) {
+      if (n_group > 1) gather_together(group, n_group);
+      n_group = 0;
+      bytes = 0;
+    }
+    if (!small) continue;
+    group[n_group++] = ops[i];
+    bytes += gathered_bytes(ops[i]);
+  }
+  free(ops);
+}
+
+// Requires: an order (schedule). Establishes: an all_gather of a parameter for each stretch of steps that reads it, of
+// small ones one for several. Breaks: nothing. Without parameters in parts nothing is done.
 bool nn_pass_fetch(MlirModule module, const NnPassRun *run) {
   (void)run;
   MlirOperation functions[16];
@@ -145,7 +212,10 @@ bool nn_pass_fetch(MlirModule module, const NnPassRun *run) {
       any = true;
     }
     free(ops);
-    if (any) place_fetches(functions[f]);
+    if (any) {
+      place_fetches(functions[f]);
+      join_small(functions[f]);
+    }
   }
   return true;
 }

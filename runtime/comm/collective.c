@@ -176,7 +176,29 @@ static void gather_tensor(const NncCollective *c, const char *own, int64_t part,
   ranks.comm->all_gather(tensor, count, at);
 }
 
-static void all_gather(const NncCollective *c, int n_buffers, const int64_t *bytes, void *const *buffers) {
+// Small tensors, by way of a workspace that has the parts of rank after rank: one message instead of one for each.
+static void gather_together(int n_parts, const int64_t *bytes, void *const *parts, char *workspace, char *result) {
+  static int count[NNC_MAX_RANKS], at[NNC_MAX_RANKS];
+  int all = 0;
+  for (int i = 0; i < n_parts; i++) all += (int)bytes[i];
+  for (int r = 0; r < ranks.size; r++) count[r] = all, at[r] = r * all;
+  char *own = workspace + at[ranks.rank];
+  for (int i = 0; i < n_parts; own += bytes[i++]) memcpy(own, parts[i], (size_t)bytes[i]);
+  ranks.comm->all_gather(workspace, count, at);
+  const char *from = workspace;
+  for (int r = 0; r < ranks.size; r++) {
+    char *to = result;
+    for (int i = 0; i < n_parts; to += ranks.size * bytes[i], from += bytes[i], i++)
+      memcpy(to + r * bytes[i], from, (size_t)bytes[i]);
+  }
+}
+
+static void all_gather(const NncCollective *c, int n_buffers, const int64_t *bytes, void *const *buffers,
+                       char *workspace) {
+  if (workspace && ranks.size > 1) {
+    gather_together(n_buffers - 1, bytes, buffers, workspace, buffers[n_buffers - 1]);
+    return;
+  }
   char *to = buffers[n_buffers - 1], *end = to + bytes[n_buffers - 1];
   for (int i = 0; i < n_buffers - 1; i++) {
     int64_t part = bytes[i] / dtype_bytes(c->from) * dtype_bytes(c->dtype), n = smaller(c->ranks * part, end - to);
@@ -210,7 +232,7 @@ void collective_run(const NncCollective *c, int n_buffers, const int64_t *bytes,
                     void *workspace) {
   switch (c->kind) {
   case NNC_REDUCE_SCATTER: reduce_scatter(c, n_buffers, bytes, buffers, workspace); break;
-  case NNC_ALL_GATHER: all_gather(c, n_buffers, bytes, buffers); break;
+  case NNC_ALL_GATHER: all_gather(c, n_buffers, bytes, buffers, workspace); break;
   case NNC_RANK_PART:
     copy_from_part(c, buffers[0], bytes[0] / dtype_bytes(c->dtype), ranks.rank, 0, c->elements, buffers[1]);
     break;

@@ -37,3 +37,24 @@ func.func @eval(%x: tensor<4x8xf32> {nn.role = "input", nn.name = "x"}, %wp: ten
     %y = "nn.matmul"(%m13, %w) {transpose_a = false, transpose_b = false} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
     return %y : tensor<4x8xf32>
 }
+
+// Small ones travel together, up to an eighth of the largest, and what they are gathered for reads views of that; a large one travels alone.
+// CHECK-LABEL: func.func @predict
+// CHECK-NEXT: %[[SMALL:.*]] = "nn.all_gather"(%arg2, %arg3) {nn.lane = "comm", {{.*}}ranks = 2 : i64} : (tensor<32xf32>, tensor<32xf32>) -> tensor<128xf32>
+// CHECK-NEXT: "nn.slice"(%[[SMALL]]) {{{.*}}sizes = array<i64: 64>, starts = array<i64: 0>
+// CHECK: "nn.slice"(%[[SMALL]]) {{{.*}}sizes = array<i64: 64>, starts = array<i64: 64>
+// CHECK: "nn.all_gather_1"(%arg1)
+// CHECK-NOT: all_gather
+// PLAN-LABEL: func.func @predict
+func.func @predict(%x: tensor<4x64xf32> {nn.role = "input", nn.name = "z"}, %wp: tensor<2048xf32> {nn.role = "param", nn.name = "wide", nn.shape = array<i64: 64, 64>}, %ap: tensor<32xf32> {nn.role = "param", nn.name = "a", nn.shape = array<i64: 64>}, %bp: tensor<32xf32> {nn.role = "param", nn.name = "b", nn.shape = array<i64: 64>})
+    -> (tensor<4x64xf32> {nn.role = "output", nn.name = "y"}) {
+    %a = "nn.all_gather_1"(%ap) {nn.lane = "comm", ranks = 2 : i64} : (tensor<32xf32>) -> tensor<64xf32>
+    %w = "nn.all_gather_1"(%wp) {nn.lane = "comm", ranks = 2 : i64} : (tensor<2048xf32>) -> tensor<64x64xf32>
+    %b = "nn.all_gather_1"(%bp) {nn.lane = "comm", ranks = 2 : i64} : (tensor<32xf32>) -> tensor<64xf32>
+    %wide_a = "nn.broadcast"(%a) {dims = array<i64: 1>} : (tensor<64xf32>) -> tensor<4x64xf32>
+    %wide_b = "nn.broadcast"(%b) {dims = array<i64: 1>} : (tensor<64xf32>) -> tensor<4x64xf32>
+    %h = "nn.add"(%x, %wide_a) : (tensor<4x64xf32>, tensor<4x64xf32>) -> tensor<4x64xf32>
+    %m = "nn.matmul"(%h, %w) {transpose_a = false, transpose_b = false} : (tensor<4x64xf32>, tensor<64x64xf32>) -> tensor<4x64xf32>
+    %y = "nn.add"(%m, %wide_b) : (tensor<4x64xf32>, tensor<4x64xf32>) -> tensor<4x64xf32>
+    return %y : tensor<4x64xf32>
+}
