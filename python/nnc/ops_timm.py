@@ -55,6 +55,21 @@ def select_scatter(t, x, source, dim, index):
 op('reshape_as', 'view_as')(reshape)
 
 
+@op('unfold')
+def windows(t, x, dim, size, step):
+    """Tensor.unfold: windows along one axis, which may overlap, beside each other; their elements become the last axis."""
+    shape = t.shape(x)
+    dim = axis(dim, len(shape))
+    count = t.out.shape[dim]
+    front = [(None, None, None)] * dim
+    parts = [Index(x, front + [(Const(i * step) if i else None, Const(i * step + size) if i * step + size < shape[dim] else None, None)]) for i in range(count)]
+    part = shape[:dim] + [1, size] + shape[dim + 1:]
+    parts = [call('reshape', p, part) for p in parts]
+    joined = parts[0] if count == 1 else call('concat', List(parts), axis=(dim - len(part), -1))
+    order = [a for a in range(len(part)) if a != dim + 1] + [dim + 1]
+    return joined if order == sorted(order) else call('transpose', joined, order)
+
+
 @op('feature_dropout')
 def feature_dropout(t, x, p, train):
     """Whole channels: as many draws as there are channels of records."""

@@ -643,12 +643,12 @@ def attention(t, q, k, v, mask, dropout_p, causal, scale, gqa):
             names['causal'], mask = (True, False), None
     if causal and queries != keys:
         raise Unsupported('scaled_dot_product_attention with is_causal and fewer queries than keys')
-    if mask is None and len(t.shape(q)) == 4:
+    if mask is None and len(t.shape(q)) == 4 and t.shape(k)[-1] == t.shape(v)[-1]:
         return call('attention', q, k, v, **names)
     need(t.shape(q)[:-2] == t.shape(k)[:-2], 'attention with a mask and grouped heads: repeat keys and values')
     scale = 1 / math.sqrt(t.shape(q)[-1]) if scale is None else scale
     scores = call('matmul', Op('*', [q, Const(scale)]), call('transpose', k))
-    if causal:
+    if names['causal'][0]:
         scores = call('causal_mask', scores)
     if mask is not None:
         scores = Op('+', [scores, mask]) if t.is_float(mask) else call('where', mask, scores, -1e30)

@@ -27,6 +27,22 @@ class Mlp(nn.Sequential):
         super().__init__(nn.Linear(10, 20), nn.GELU(), nn.Dropout(0.1), nn.LayerNorm(20), nn.Linear(20, 3))
 
 
+class Windows(nn.Module):
+    """Overlapping windows, and attention whose values are wider than its keys."""
+
+    def __init__(self):
+        super().__init__()
+        self.q, self.k, self.v = nn.Linear(9, 4), nn.Linear(9, 4), nn.Linear(9, 6)
+
+    def forward(self, image):
+        x = image.unfold(2, 3, 2).unfold(3, 3, 2).flatten(4).flatten(2, 3)
+        return nn.functional.scaled_dot_product_attention(self.q(x), self.k(x), self.v(x), is_causal=True)
+
+
+def test_windows_and_wide_values():
+    check(Windows(), (torch.randn(2, 2, 7, 5),))
+
+
 @pytest.mark.parametrize('dtype', ['f64', 'f32'])
 @pytest.mark.parametrize('make, shape', [(Mlp, (4, 10)), (Lenet, (2, 1, 28, 28))])
 def test_equals_torch(make, shape, dtype):
