@@ -3,6 +3,7 @@ import pytest
 import torch
 from torch import nn
 
+import budget
 import check as checking
 from check import Mismatch, check, within
 
@@ -74,3 +75,14 @@ def test_within_rounding():
     assert not within({'output 0': 1e-6, 'grad.a': 5e-3, 'grad.b': 5e-3, 'grad.c': 2e-1}, own, 1e-4)      # the middle one is five times as large
     assert not within({'output 0': 2e-4, 'grad.a': 1e-3, 'grad.b': 1e-3, 'grad.c': 2e-1}, own, 1e-4)
     assert not within({'output 0': 0, 'grad.a': 1e-3, 'grad.b': 1e-3, 'grad.c': 9e-1}, own, 1e-4)
+
+
+def test_same_bytes_within_a_budget():
+    budget.check(Lenet(), (torch.randn(2, 1, 28, 28),))
+
+
+def test_another_byte_is_found():
+    one = {'a': torch.zeros(3), 'b': torch.ones(2)}
+    assert budget.differ(one, {'b': torch.ones(2), 'a': torch.zeros(3)}) == []
+    assert budget.differ(one, {'b': torch.ones(2), 'a': torch.tensor([0.0, -0.0, 0.0])}) == ['a']
+    assert budget.differ(one, {'b': torch.ones(2)}) == ['a']
