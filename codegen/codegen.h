@@ -14,6 +14,7 @@ typedef struct CodegenOptions {
   const char *source_name;   // .nn file, for the tables
   uint64_t source_id;        // tells it from other files of that name; 0: not known
   const char *far_path;      // of the file of the far arena, for the program; NULL: the folder where it runs
+  unsigned readers;          // of codegen_readers that the program's data needs: a bit for each; set by codegen_emit
   bool ranks;                // for several processes
   const char *mpi;           // linked with that MPI, of codegen_mpi; NULL: with none
   int opt_level;             // 0..3
@@ -40,6 +41,8 @@ void codegen_target_set_costs(CodegenTarget *target, const CostTable *table);
 // have are predicted to scale with those it has. Returns how many steps have a time; *n_steps: of how many.
 int codegen_target_match_costs(const CodegenTarget *target, CostTable *table, MlirModule module, int *n_steps);
 
+// Readers of data that have libraries of their own: linked with programs that need them alone. NULL: no such one.
+const char *codegen_reader(int i);
 // The MPIs that executables can be linked with, "openmpi"; the first is the one that CMake prefers. NULL: no such one.
 const char *codegen_mpi(int i);
 // What the lanes of a step of several ranks are predicted to take: they run beside each other, but for their waits.

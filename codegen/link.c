@@ -21,10 +21,13 @@
 
 extern char **environ;
 
+enum { READERS = 1 };   // with libraries of their own
+
 struct Link {
   const CodegenOptions *options;   // Borrowed
   char *folder, *object, *log;     // Owned
   char *archive, *include;         // Owned; the runtime
+  char *readers[READERS];          // Owned; archives
   pid_t compiler;                  // running, or 0
 };
 
@@ -124,13 +127,55 @@ static bool wait_for(const Link *l, pid_t pid, const char *what) {
   return false;
 }
 
+// An archive of its own beside the runtime, and the libraries behind it.
+typedef struct Archive {
+  const char *name;
+  const char *libraries[8];
+} Archive;
+static const Archive mpis[] = {NNC_MPIS{NULL, {NULL}}};   // by CMake
+
+const char *codegen_mpi(int i) { return mpis[i].name; }
+
+static const Archive *find_mpi(const CodegenOptions *options) {
+  if (!options->ranks || !options->mpi) return NULL;
+  for (const Archive *m = mpis; m->name; m++)
+    if (strcmp(m->name, options->mpi) == 0) return m;
+  return NULL;
+}
+
+// Readers of data with libraries of their own; those that this nnc was built with have an archive beside the runtime.
+static const struct {
+  const char *name, *packages;
+} readers[READERS] = {{"images", "libjpeg62-turbo-dev and libpng-dev"}};
+static const Archive reader_parts[] = {NNC_READERS{NULL, {NULL}}};   // by CMake
+
+const char *codegen_reader(int i) { return i < READERS ? readers[i].name : NULL; }
+
+static const Archive *find_reader(int reader) {
+  for (const Archive *p = reader_parts; p->name; p++)
+    if (strcmp(p->name, readers[reader].name) == 0) return p;
+  return NULL;
+}
+
+static bool has_readers(const CodegenOptions *options) {
+  for (int i = 0; i < READERS; i++) {
+    if (!(options->readers >> i & 1) || find_reader(i)) continue;
+    fprintf(stderr, "nnc: error: this nnc was built without the reader '%s': it wants %s when it is built\n",
+            readers[i].name, readers[i].packages);
+    return false;
+  }
+  return true;
+}
+
 Link *link_begin(const char *tables_path, const char *folder, const CodegenOptions *options) {
   Link *l = allocate_array(1, sizeof *l);
   *l = (Link){.options = options,
               .folder = copy_string(folder),
               .object = text_format("%s/program.o", folder),
               .log = text_format("%s/log", folder)};
-  if (!find_runtime(l)) {
+  if (!has_readers(options)) {
+    // reported
+  } else if (!find_runtime(l)) {
     fprintf(stderr, "nnc: error: the runtime library libnncrt.a was not found, neither beside the compiler nor "
                     "in " NNC_INSTALL_LIBDIR "\n");
   } else {
@@ -153,27 +198,18 @@ Link *link_begin(const char *tables_path, const char *folder, const CodegenOptio
   return NULL;
 }
 
-typedef struct Mpi {
-  const char *name;
-  const char *libraries[8];
-} Mpi;
-static const Mpi mpis[] = {NNC_MPIS{NULL, {NULL}}};   // by CMake
-
-const char *codegen_mpi(int i) { return mpis[i].name; }
-
-static const Mpi *find_mpi(const CodegenOptions *options) {
-  if (!options->ranks || !options->mpi) return NULL;
-  for (const Mpi *m = mpis; m->name; m++)
-    if (strcmp(m->name, options->mpi) == 0) return m;
-  return NULL;
-}
-
-// The objects and the archives that every program is made of; room for 56 more.
-static int add_objects(const Link *l, int n_objects, const char *const *objects, const char *engine,
-                       const char *argv[]) {
+// The objects and the archives that every program is made of; room for 56 more. What they are kept in is l's.
+static int add_objects(Link *l, int n_objects, const char *const *objects, const char *engine, const char *argv[]) {
   int n = 0;
+  const char *slash = strrchr(l->archive, '/');
   argv[n++] = l->object;
   for (int i = 0; i < n_objects && n < 48; i++) argv[n++] = objects[i];
+  for (int i = 0; i < READERS; i++) {
+    if (!(l->options->readers >> i & 1)) continue;
+    free(l->readers[i]);
+    argv[n++] = l->readers[i] = text_format("%.*s/libnncrt_%s.a", (int)(slash - l->archive), l->archive,
+                                            readers[i].name);
+  }
   if (engine) argv[n++] = engine;
   argv[n++] = l->archive;
   return n;
@@ -186,7 +222,7 @@ static bool run(const Link *l, const char *const *argv, const char *what) {
 
 // All of a library in one object, of which others see one symbol; its libraries are linked with the program that it
 // becomes part of.
-static bool link_archive(const Link *l, int n_objects, const char *const *objects, const char *path) {
+static bool link_archive(Link *l, int n_objects, const char *const *objects, const char *path) {
   char *whole = text_format("%s/library.o", l->folder), *symbol = library_symbol(l->folder);
   const char *argv[64] = {C_COMPILER, "-r", "-nostdlib", "-o", whole};
   int n = 5;
@@ -202,13 +238,13 @@ static bool link_archive(const Link *l, int n_objects, const char *const *object
 }
 
 // An executable or a shared library.
-static bool link_program(const Link *l, int n_objects, const char *const *objects, const char *path) {
+static bool link_program(Link *l, int n_objects, const char *const *objects, const char *path) {
   bool library = l->options->library;
   const char *argv[80], *slash = strrchr(l->archive, '/'), *name = strrchr(l->options->output, '/');
   char *exports = text_format("-Wl,--version-script=%s/exports", l->folder),
        *soname = text_format("-Wl,-soname,%s", name ? name + 1 : l->options->output);
   // what stands between the runtime and an MPI lies beside the runtime
-  const Mpi *mpi = find_mpi(l->options);
+  const Archive *mpi = find_mpi(l->options);
   char *engine = mpi ? text_format("%.*s/libnncrt_%s.a", (int)(slash - l->archive), l->archive, mpi->name) : NULL;
   int n = 0;
   argv[n++] = C_COMPILER;
@@ -224,6 +260,9 @@ static bool link_program(const Link *l, int n_objects, const char *const *object
   static const char *const libraries[] = {"-Wl,--as-needed", "-ldnnl", "-lgomp", "-lz", "-lmvec", "-lm",
                                           "-lpthread",       "-ldl",   NULL};
   for (int i = 0; libraries[i]; i++) argv[n++] = libraries[i];
+  for (int r = 0; r < READERS; r++)
+    for (int i = 0; l->options->readers >> r & 1 && find_reader(r)->libraries[i]; i++)
+      argv[n++] = find_reader(r)->libraries[i];
   for (int i = 0; mpi && mpi->libraries[i]; i++) argv[n++] = mpi->libraries[i];
   argv[n] = NULL;
   bool ok = run(l, argv, library ? "linking the library" : "linking the executable");
@@ -250,6 +289,7 @@ bool link_end(Link *l, int n_objects, const char *const *objects, bool wanted) {
   free(l->object);
   free(l->log);
   free(l->archive);
+  for (int i = 0; i < READERS; i++) free(l->readers[i]);
   free(l->include);
   free(l);
   return ok;

@@ -106,6 +106,7 @@ void tables_lane_written(Tables *w, const NnStep *s);
 void tables_add_lane(Tables *w);     // of the step that is being written, and its waits
 void tables_join_lanes(Tables *w);   // what follows, on compute, waits for all of them
 
+unsigned tables_readers(MlirModule module);   // CodegenOptions.readers
 // NncData, NncGroup and nnc_program from the module's attributes.
 void tables_add_program(const CodegenTarget *target, Text *out, MlirModule module, const CodegenOptions *options,
                         int n_functions, int n_persistent);

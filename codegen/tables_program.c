@@ -64,6 +64,24 @@ static void add_dtype(Text *t, MlirAttribute name) {
   for (size_t i = 0; i < s.length; i++) text_add(t, "%c", toupper((unsigned char)s.data[i]));
 }
 
+static int optional_reader(MlirAttribute name) {
+  if (mlirAttributeIsNull(name) || !mlirAttributeIsAString(name)) return -1;
+  for (int i = 0; codegen_reader(i); i++)
+    if (mlirStringRefEqual(mlirStringAttrGetValue(name), mlirStringRefCreateFromCString(codegen_reader(i)))) return i;
+  return -1;
+}
+
+unsigned tables_readers(MlirModule module) {
+  MlirAttribute list = mlirOperationGetAttributeByName(mlirModuleGetOperation(module),
+                                                       mlirStringRefCreateFromCString(ATTR_data));
+  unsigned readers = 0;
+  for (intptr_t i = 0; !mlirAttributeIsNull(list) && i < mlirArrayAttrGetNumElements(list); i++) {
+    int reader = optional_reader(entry(mlirArrayAttrGetElement(list, i), "reader"));
+    if (reader >= 0) readers |= 1u << reader;
+  }
+  return readers;
+}
+
 static int add_data(Text *t, MlirAttribute list) {
   int n = mlirAttributeIsNull(list) ? 0 : (int)mlirArrayAttrGetNumElements(list);
   text_add(t, "static const NncData data[] = {\n");
@@ -77,6 +95,9 @@ static int add_data(Text *t, MlirAttribute list) {
     add_strings(t, "files", entry(d, "files"));
     add_integers(t, "file_counts", entry(d, "file_counts"));
     add_dtype(t, entry(d, "dtype"));
+    int reader = optional_reader(entry(d, "reader"));
+    if (reader >= 0) text_add(t, ",.open=nnc_open_%s", codegen_reader(reader));
+    text_add(t, ",.resize=%lld", (long long)integer(entry(d, "resize"), 0));
     text_add(t, ",.num_workers=%lld,.prefetch_factor=%lld,.skip_broken=%s",
              (long long)integer(entry(d, "num_workers"), 0), (long long)integer(entry(d, "prefetch_factor"), 0),
              integer(entry(d, "skip_broken"), 0) ? "true" : "false");

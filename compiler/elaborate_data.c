@@ -4,26 +4,21 @@
 #include <math.h>
 #include <string.h>
 
-#include "compiler/elaborate_internal.h"
+#include "compiler/elaborate_data.h"
 
-typedef enum Reader { READER_IDX, READER_NPY, READER_SAFETENSORS, READER_BYTES, READER_TOKENS, READERS } Reader;
-static const struct {
-  const char *name;
-  bool has_dtype;
-  NnDtype dtype;
-  const char *use;
-} readers[READERS] = {
+const ReaderKind data_readers[READERS] = {
     {"idx", true, NN_U8, "idx(\"images.gz\", \"labels.gz\"): one file per name"},
     {"npy", false, NN_F32, "npy(\"x.npy\", \"y.npy\"): one file per name"},
     {"safetensors", false, NN_F32, "safetensors(\"data.safetensors\", fields=[\"x\", \"y\"]): one tensor per name"},
     {"bytes", true, NN_I32, "bytes(\"text.txt\"): tokens, or tokens and targets"},
     {"tokens", true, NN_I32, "tokens(\"train.bin\"): tokens, or tokens and targets"},
+    {"images", true, NN_U8,
+     "images(\"train\"): images, or images and classes, of a folder with a folder for each class"},
 };
 
-static bool is_text(int reader) { return reader == READER_BYTES || reader == READER_TOKENS; }
-static bool is_data(const AstStmt *s) { return s->kind == AST_SETTING && strcmp(s->setting.keyword.text, "data") == 0; }
-static bool is_eval(const AstStmt *s) { return s->kind == AST_SETTING && strcmp(s->setting.keyword.text, "eval") == 0; }
-static const AstExpr *call_of(const AstStmt *s) { return data_reader(s); }
+bool data_is_text(int reader) { return reader == READER_BYTES || reader == READER_TOKENS; }
+bool data_is_data(const AstStmt *s) { return s->kind == AST_SETTING && strcmp(s->setting.keyword.text, "data") == 0; }
+bool data_is_eval(const AstStmt *s) { return s->kind == AST_SETTING && strcmp(s->setting.keyword.text, "eval") == 0; }
 
 const AstExpr *data_reader(const AstStmt *s) {
   const AstExpr *x = s->setting.args[0].value;
@@ -31,32 +26,32 @@ const AstExpr *data_reader(const AstStmt *s) {
   return x;
 }
 
-static bool reader_of(Elaborator *e, const AstStmt *s, Reader *out) {
+bool data_reader_of(Elaborator *e, const AstStmt *s, Reader *out) {
   const char *keyword = s->setting.keyword.text;
-  if (s->setting.n_args != 1 || s->setting.args[0].name.text || call_of(s)->kind != AST_CALL) {
+  if (s->setting.n_args != 1 || s->setting.args[0].name.text || data_reader(s)->kind != AST_CALL) {
     elaborator_error(e, s->pos, "'%s' needs names and a reader", keyword);
     elaborator_hint(e, "%s image, label = idx(\"images.gz\", \"labels.gz\")", keyword);
     return false;
   }
-  const char *callee = call_of(s)->call.callee;
+  const char *callee = data_reader(s)->call.callee;
   NameSearch nearest = name_search(callee);
   for (int r = 0; r < READERS; r++) {
-    if (strcmp(readers[r].name, callee) == 0) {
+    if (strcmp(data_readers[r].name, callee) == 0) {
       *out = (Reader)r;
       return true;
     }
-    name_consider(&nearest, readers[r].name);
+    name_consider(&nearest, data_readers[r].name);
   }
-  elaborator_error(e, call_of(s)->pos, "unknown data reader '%s'", callee);
+  elaborator_error(e, data_reader(s)->pos, "unknown data reader '%s'", callee);
   if (nearest.best) elaborator_hint(e, "did you mean '%s'?", nearest.best);
-  else elaborator_hint(e, "the readers are idx, npy, safetensors, bytes and tokens");
+  else elaborator_hint(e, "the readers are idx, npy, safetensors, bytes, tokens and images");
   return false;
 }
 
 // --- Types of the inputs
 // -----------------------------------------------------------------------------------------------------
 
-static DataInput *find_input(int n, DataInput *inputs, const char *name) {
+DataInput *data_find_input(int n, DataInput *inputs, const char *name) {
   for (int i = 0; i < n; i++)
     if (strcmp(inputs[i].name, name) == 0) return &inputs[i];
   return NULL;
@@ -75,7 +70,7 @@ static void search_names(Search *s, const AstExpr *x);
 
 // A name of the section stands for what was assigned to it.
 static void search_name(Search *s, const char *name) {
-  DataInput *input = find_input(s->n, s->inputs, name);
+  DataInput *input = data_find_input(s->n, s->inputs, name);
   const AstBody *body = &s->e->train->body;
   if (input && input != s->input) {
     s->input = input;
@@ -168,7 +163,7 @@ static bool infer_from_call(Elaborator *e, const AstExpr *x, int n, DataInput *i
     if (!a->name.text) place++;
     else
       for (k = 0; block && k < block->n_parameters && strcmp(block->parameters[k].name.text, a->name.text) != 0;) k++;
-    DataInput *input = a->value->kind == AST_NAME ? find_input(n, inputs, a->value->text) : NULL;
+    DataInput *input = a->value->kind == AST_NAME ? data_find_input(n, inputs, a->value->text) : NULL;
     if (input) infer_from_kind(e, x, i, input);
     if (!block || k >= block->n_parameters || !block->parameters[k].has_type) continue;
     Search search = {.e = e, .n = n, .inputs = inputs, .budget = 1000};
@@ -228,7 +223,7 @@ static bool infer_label(Elaborator *e, int n, DataInput *inputs, DataInput *labe
 }
 
 static void report_shape(Elaborator *e, const DataInput *input) {
-  const char *reader = readers[input->reader].name;
+  const char *reader = data_readers[input->reader].name;
   if (input->unknown) {
     elaborator_error(e, input->unknown->pos, "nothing says what '%s' is, a size of '%s'", input->unknown->text,
                      input->name);
@@ -247,14 +242,14 @@ static bool infer_rest(Elaborator *e, int n, DataInput *inputs) {
   const DataInput *text = NULL;
   bool ok = true;
   for (int i = 0; i < n && !text; i++)
-    if (inputs[i].typed && is_text(inputs[i].reader) && inputs[i].type.rank == 2) text = &inputs[i];
+    if (inputs[i].typed && data_is_text(inputs[i].reader) && inputs[i].type.rank == 2) text = &inputs[i];
   for (int i = 0; i < n; i++) {
     DataInput *input = &inputs[i];
     int errors = e->n_reported;
     if (input->shape_only && input->logits && !input->is_target && !input->fixed_dtype && !input->is_weights)
       input->type.dtype = NN_I32;
     if (input->typed) continue;
-    if (text && is_text(input->reader)) {
+    if (text && data_is_text(input->reader)) {
       input->type = nn_type(NN_I32, 2, text->type.dim);
     } else if (!input->logits || !infer_label(e, n, inputs, input)) {
       bool other = !ok && input->logits;   // the logits are of an input that has been reported
@@ -270,7 +265,7 @@ static bool infer_rest(Elaborator *e, int n, DataInput *inputs) {
 }
 
 // The input whose first axis counts the records; NULL when all are whole.
-static const DataInput *batched_input(int n, const DataInput *inputs) {
+const DataInput *data_batched_input(int n, const DataInput *inputs) {
   for (int i = 0; i < n; i++)
     if (!inputs[i].whole && inputs[i].type.rank > 0) return &inputs[i];
   return NULL;
@@ -278,7 +273,7 @@ static const DataInput *batched_input(int n, const DataInput *inputs) {
 
 static bool check_batches(Elaborator *e, int n, const DataInput *inputs) {
   bool ok = true;
-  const DataInput *first = batched_input(n, inputs);
+  const DataInput *first = data_batched_input(n, inputs);
   for (int i = 0; i < n; i++) {
     if (inputs[i].whole) continue;
     if (inputs[i].type.rank == 0)
@@ -325,7 +320,7 @@ static bool line_is_whole(const AstExpr *call) {
   return false;
 }
 
-static bool is_target(const AstStmt *s, const char *name) {
+bool data_is_target(const AstStmt *s, const char *name) {
   for (int i = 0; i < s->setting.n_targets; i++)
     if (strcmp(s->setting.targets[i].text, name) == 0) return true;
   return false;
@@ -333,11 +328,11 @@ static bool is_target(const AstStmt *s, const char *name) {
 
 // csr=name: the file holds this input as the starts of rows.
 static bool csr_input(Elaborator *e, const AstStmt *s, Reader reader, DataInput *input) {
-  const AstExpr *call = call_of(s);
+  const AstExpr *call = data_reader(s);
   for (int i = 0; i < call->call.n_args && reader == READER_SAFETENSORS; i++) {
     const AstArg *a = &call->call.args[i];
     if (!a->name.text || strcmp(a->name.text, "csr") != 0) continue;
-    if (a->value->kind != AST_NAME || !is_target(s, a->value->text) || !input->whole) {
+    if (a->value->kind != AST_NAME || !data_is_target(s, a->value->text) || !input->whole) {
       elaborator_error(e, a->value->pos,
                        input->whole ? "'csr' must be a name of this line"
                                     : "'csr' is for graphs, which are read whole");
@@ -354,20 +349,21 @@ static bool csr_input(Elaborator *e, const AstStmt *s, Reader reader, DataInput 
 }
 
 // Arguments of a reader that have a name: options, and the names of the line, whose types they give.
-static bool check_argument_names(Elaborator *e, const AstStmt *s, Reader reader) {
+bool data_check_argument_names(Elaborator *e, const AstStmt *s, Reader reader) {
 #define AHEAD "begin", "end", "num_workers", "prefetch_factor"
   static const char *const options[READERS][12] = {
       [READER_IDX] = {AHEAD},
       [READER_NPY] = {AHEAD},
       [READER_SAFETENSORS] = {AHEAD, "fields", "whole", "csr"},
       [READER_BYTES] = {AHEAD, "sequence", "continued"},
+      [READER_IMAGES] = {"num_workers", "prefetch_factor", "resize", "skip_broken"},
       [READER_TOKENS] = {AHEAD, "sequence", "continued", "fields", "dtype"},
   };
-  const AstExpr *call = call_of(s);
+  const AstExpr *call = data_reader(s);
   bool ok = true;
   for (int i = 0; i < call->call.n_args; i++) {
     const AstName *name = &call->call.args[i].name;
-    if (!name->text || is_target(s, name->text)) continue;
+    if (!name->text || data_is_target(s, name->text)) continue;
     NameSearch nearest = name_search(name->text);
     bool known = false;
     for (int k = 0; k < s->setting.n_targets; k++) name_consider(&nearest, s->setting.targets[k].text);
@@ -376,9 +372,9 @@ static bool check_argument_names(Elaborator *e, const AstStmt *s, Reader reader)
       name_consider(&nearest, *option);
     }
     if (known) continue;
-    ok = elaborator_error(e, name->pos, "%s has no argument '%s'", readers[reader].name, name->text);
+    ok = elaborator_error(e, name->pos, "%s has no argument '%s'", data_readers[reader].name, name->text);
     if (nearest.best) elaborator_hint(e, "did you mean '%s'?", nearest.best);
-    else elaborator_hint(e, "%s; begin= and end= choose a part of the records", readers[reader].use);
+    else elaborator_hint(e, "%s; begin= and end= choose a part of the records", data_readers[reader].use);
   }
   return ok;
 }
@@ -386,26 +382,27 @@ static bool check_argument_names(Elaborator *e, const AstStmt *s, Reader reader)
 static bool collect_line(Elaborator *e, const AstStmt *s, int *n, int *capacity, DataInput **out) {
   Reader reader;
   bool ok = true;
-  if (!reader_of(e, s, &reader)) {
+  if (!data_reader_of(e, s, &reader)) {
     for (int k = 0; k < s->setting.n_targets; k++) {
       DataInput unread = {.name = s->setting.targets[k].text, .pos = s->setting.targets[k].pos, .broken = true};
       PUSH(e, *out, *n, *capacity, unread);
     }
     return false;
   }
-  const AstExpr *call = call_of(s);
-  ok = check_argument_names(e, s, reader);
+  const AstExpr *call = data_reader(s);
+  ok = data_check_argument_names(e, s, reader);
   for (int k = 0; k < s->setting.n_targets; k++) {
-    NnDtype dtype = readers[reader].has_dtype ? readers[reader].dtype : e->dtype;
+    NnDtype dtype = data_readers[reader].has_dtype ? data_readers[reader].dtype : e->dtype;
+    if (reader == READER_IMAGES && k > 0) dtype = NN_I32;   // classes
     DataInput input = {.name = s->setting.targets[k].text,
                        .pos = s->setting.targets[k].pos,
                        .reader = (int)reader,
-                       .fixed_dtype = readers[reader].has_dtype,
+                       .fixed_dtype = data_readers[reader].has_dtype,
                        .whole = line_is_whole(call),
                        .type = nn_scalar(dtype)};
     ok = transforms_normalise(e, s, &input) && csr_input(e, s, reader, &input) && ok;
     if (input.staging && input.staging->channels) input.fixed_dtype = false, input.type.dtype = e->dtype;
-    if (find_input(*n, *out, input.name)) {
+    if (data_find_input(*n, *out, input.name)) {
       ok = elaborator_error(e, input.pos, "'%s' is read twice", input.name);
       continue;
     }
@@ -424,268 +421,16 @@ bool data_inputs(Elaborator *e, int *n, DataInput **out) {
   *n = 0;
   *out = NULL;
   for (int i = 0; i < body->n; i++)
-    if (is_data(body->stmts[i])) ok = collect_line(e, body->stmts[i], n, &capacity, out) && ok;
+    if (data_is_data(body->stmts[i])) ok = collect_line(e, body->stmts[i], n, &capacity, out) && ok;
   Reader reader;
   for (int i = 0; i < body->n; i++)
-    if (is_eval(body->stmts[i]))
-      ok = reader_of(e, body->stmts[i], &reader) && check_argument_names(e, body->stmts[i], reader) && ok;
+    if (data_is_eval(body->stmts[i]))
+      ok = data_reader_of(e, body->stmts[i], &reader) && data_check_argument_names(e, body->stmts[i], reader) && ok;
   for (int i = 0; ok && i < body->n; i++) {
     const AstStmt *s = body->stmts[i];
     if (s->kind == AST_ASSIGN) ok = infer_from_expression(e, s->assign.value, *n, *out);
-    for (int k = 0; ok && s->kind == AST_SETTING && !is_data(s) && !is_eval(s) && k < s->setting.n_args; k++)
+    for (int k = 0; ok && s->kind == AST_SETTING && !data_is_data(s) && !data_is_eval(s) && k < s->setting.n_args; k++)
       ok = infer_from_expression(e, s->setting.args[k].value, *n, *out);
   }
   return ok && infer_rest(e, *n, *out) && check_batches(e, *n, *out);
-}
-
-// --- Attributes
-// --------------------------------------------------------------------------------------------------------------
-
-typedef struct ReaderCall {
-  int n_files, n_fields;
-  const char **files, **fields;
-  int n_counts, *counts;   // of the arguments that name files: how many each is
-  const char *dtype;       // of raw tokens
-  int64_t num_workers, prefetch_factor;
-  double begin, end;
-  int64_t sequence;
-  bool whole, continued;
-} ReaderCall;
-
-static bool read_fields(Elaborator *e, const CallArg *a, ReaderCall *r) {
-  const Value *v = &a->value;
-  bool ok = v->kind == VALUE_LIST;
-  r->fields = elaborator_alloc(e, sizeof *r->fields * (size_t)(ok ? v->list.n + 1 : 1));
-  for (int i = 0; ok && i < v->list.n; i++) {
-    ok = v->list.items[i].kind == VALUE_STRING;
-    r->fields[r->n_fields++] = v->list.items[i].s;
-  }
-  return ok || elaborator_error(e, a->pos, "'fields' must be a list of strings, found %s", value_describe(e, *v));
-}
-
-// dtype=u32: one of the types that files of tokens have, which need not be one of the language.
-static bool read_dtype(Elaborator *e, const AstArg *a, ReaderCall *r) {
-  static const char *const types[] = {"u8", "u16", "u32", "i32", "i64"};
-  for (size_t i = 0; a->value->kind == AST_NAME && i < sizeof types / sizeof *types; i++)
-    if (strcmp(a->value->text, types[i]) == 0) r->dtype = types[i];
-  return r->dtype || elaborator_error(e, a->value->pos, "'dtype' of tokens is u8, u16, u32, i32 or i64");
-}
-
-// "a.bin" or ["a.bin", "b.bin"]: the files of one argument, one after the other.
-static bool read_files(Elaborator *e, const CallArg *a, ReaderCall *r) {
-  const Value *items = a->value.kind == VALUE_LIST ? a->value.list.items : &a->value;
-  int n = a->value.kind == VALUE_LIST ? a->value.list.n : 1;
-  const char **files = elaborator_alloc(e, sizeof *files * (size_t)(r->n_files + n + 1));
-  if (r->n_files) memcpy(files, r->files, sizeof *files * (size_t)r->n_files);
-  r->files = files;
-  for (int i = 0; i < n; i++) {
-    if (items[i].kind != VALUE_STRING)
-      return elaborator_error(e, a->pos, "expected a file name, found %s", value_describe(e, items[i]));
-    files[r->n_files++] = items[i].s;
-  }
-  r->counts[r->n_counts++] = n;
-  return n > 0 || elaborator_error(e, a->pos, "expected a file name, found an empty list");
-}
-
-static bool read_option(Elaborator *e, const CallArg *a, Reader reader, ReaderCall *r) {
-  double number;
-  bool begin = strcmp(a->name, "begin") == 0, end = strcmp(a->name, "end") == 0;
-  if (strcmp(a->name, "fields") == 0 && (reader == READER_SAFETENSORS || reader == READER_TOKENS))
-    return read_fields(e, a, r);
-  if (begin || end) {
-    if (!value_as_number(&a->value, &number) || !(number >= 0 && number <= 1))
-      return elaborator_error(e, a->pos, "'%s' must be a part between 0 and 1, found %s", a->name,
-                              value_describe(e, a->value));
-    *(begin ? &r->begin : &r->end) = number;
-    return true;
-  }
-  bool workers = strcmp(a->name, "num_workers") == 0;
-  if (workers || strcmp(a->name, "prefetch_factor") == 0) {
-    if (a->value.kind != VALUE_INT || a->value.i < !workers || a->value.i > 256)
-      return elaborator_error(e, a->pos, "'%s' must be an integer from %d to 256, found %s", a->name, !workers,
-                              value_describe(e, a->value));
-    *(workers ? &r->num_workers : &r->prefetch_factor) = a->value.i;
-    return true;
-  }
-  if (strcmp(a->name, "whole") == 0 && reader == READER_SAFETENSORS) {
-    r->whole = a->value.kind == VALUE_BOOL && a->value.b;
-    return a->value.kind == VALUE_BOOL ||
-           elaborator_error(e, a->pos, "'whole' must be true or false, found %s", value_describe(e, a->value));
-  }
-  if (strcmp(a->name, "continued") == 0 && is_text(reader)) {
-    if (a->value.kind != VALUE_BOOL) return elaborator_error(e, a->pos, "'continued' must be true or false");
-    r->continued = a->value.b;
-    return true;
-  }
-  if (strcmp(a->name, "sequence") == 0 && is_text(reader)) {
-    if (a->value.kind != VALUE_INT || a->value.i < 1)
-      return elaborator_error(e, a->pos, "'sequence' must be a positive integer");
-    r->sequence = a->value.i;
-    return true;
-  }
-  return false;   // check_argument_names has reported it
-}
-
-static bool read_call(Elaborator *e, const AstStmt *s, Reader reader, ReaderCall *r) {
-  const AstExpr *x = call_of(s);
-  int n_names = s->setting.n_targets;
-  CallArg *args = elaborator_alloc(e, sizeof *args * (size_t)(x->call.n_args + 1));
-  *r = (ReaderCall){.end = 1, .prefetch_factor = 2};
-  if (!check_argument_names(e, s, reader)) return false;
-  r->counts = elaborator_alloc(e, sizeof *r->counts * (size_t)(x->call.n_args + 1));
-  bool ok = true;
-  for (int i = 0; i < x->call.n_args; i++) {
-    const char *name = x->call.args[i].name.text;
-    // read before
-    if (name && (is_target(s, name) || (strcmp(name, "csr") == 0 && reader == READER_SAFETENSORS))) continue;
-    if (name && strcmp(name, "dtype") == 0) {
-      ok = read_dtype(e, &x->call.args[i], r) && ok;
-      continue;
-    }
-    if (!eval_args(e, 1, &x->call.args[i], &args[i])) return false;
-    if (args[i].name) ok = read_option(e, &args[i], reader, r) && ok;
-    else ok = read_files(e, &args[i], r) && ok;
-  }
-  if (!ok) return false;
-  if (r->begin >= r->end) return elaborator_error(e, x->pos, "'begin' must be below 'end'");
-  bool per_name = reader == READER_IDX || reader == READER_NPY;
-  if (r->n_counts != (per_name ? n_names : 1) || (is_text(reader) && n_names > 2)) {
-    elaborator_error(e, x->pos, "%d files do not feed %d names", r->n_counts, n_names);
-    elaborator_hint(e, "%s", readers[reader].use);
-    return false;
-  }
-  if (reader == READER_SAFETENSORS && r->n_fields == 0) {
-    r->fields = elaborator_alloc(e, sizeof *r->fields * (size_t)(n_names + 1));
-    for (int i = 0; i < n_names; i++) r->fields[r->n_fields++] = s->setting.targets[i].text;
-  }
-  if (reader == READER_TOKENS && r->n_fields > 1)
-    return elaborator_error(e, x->pos, "a text is one field, found %d", r->n_fields);
-  return reader != READER_SAFETENSORS || r->n_fields == n_names ||
-         elaborator_error(e, x->pos, "%d fields do not feed %d names", r->n_fields, n_names);
-}
-
-MlirAttribute data_texts(Elaborator *e, int n, const char *const *texts) {
-  MlirAttribute *items = elaborator_alloc(e, sizeof *items * (size_t)(n + 1));
-  for (int i = 0; i < n; i++) items[i] = text_attr(e, texts[i]);
-  return mlirArrayAttrGet(e->ctx, n, items);
-}
-
-static MlirAttribute integers(Elaborator *e, int n, const int *numbers) {
-  MlirAttribute *items = elaborator_alloc(e, sizeof *items * (size_t)(n + 1));
-  for (int i = 0; i < n; i++) items[i] = int_attr(e, numbers[i]);
-  return mlirArrayAttrGet(e->ctx, n, items);
-}
-
-static bool check_sequence(Elaborator *e, const AstStmt *s, int n, const DataInput *inputs, ReaderCall *r) {
-  for (int i = 0; i < s->setting.n_targets; i++) {
-    const DataInput *input = find_input(n, (DataInput *)inputs, s->setting.targets[i].text);
-    NnType t = input->type;
-    if (t.rank != 2 || nn_dtype_is_float(t.dtype))
-      return elaborator_error(e, s->setting.targets[i].pos, "a text gives tokens i32[N, T], '%s' is of %d axes",
-                              s->setting.targets[i].text, t.rank);
-    if (r->sequence == 0) r->sequence = t.dim[1];
-    if (r->sequence != t.dim[1])
-      return elaborator_error(e, s->setting.targets[i].pos, "'%s' has %lld tokens in a record, not %lld",
-                              s->setting.targets[i].text, (long long)t.dim[1], (long long)r->sequence);
-  }
-  return true;
-}
-
-// The eval line feeds the same inputs from other records.
-static bool check_eval_names(Elaborator *e, const AstStmt *s, int n, DataInput *inputs) {
-  for (int i = 0; i < s->setting.n_targets; i++) {
-    if (find_input(n, inputs, s->setting.targets[i].text)) continue;
-    NameSearch nearest = name_search(s->setting.targets[i].text);
-    for (int k = 0; k < n; k++) name_consider(&nearest, inputs[k].name);
-    elaborator_error(e, s->setting.targets[i].pos, "'%s' is not a name of a 'data' line", s->setting.targets[i].text);
-    if (nearest.best) elaborator_hint(e, "did you mean '%s'?", nearest.best);
-    return false;
-  }
-  return true;
-}
-
-static bool check_eval_complete(Elaborator *e, int n, const DataInput *inputs) {
-  bool any = false, ok = true;
-  AstPos pos = {0};
-  for (int i = 0; i < e->train->body.n; i++)
-    if (is_eval(e->train->body.stmts[i])) {
-      any = true;
-      pos = e->train->body.stmts[i]->pos;
-    }
-  for (int k = 0; any && k < n; k++) {
-    bool fed = false;
-    for (int i = 0; i < e->train->body.n; i++) {
-      const AstStmt *s = e->train->body.stmts[i];
-      for (int j = 0; is_eval(s) && j < s->setting.n_targets; j++)
-        fed = fed || strcmp(s->setting.targets[j].text, inputs[k].name) == 0;
-    }
-    if (!fed) ok = elaborator_error(e, pos, "the eval lines do not feed '%s'", inputs[k].name);
-  }
-  return ok;
-}
-
-static bool line_attribute(Elaborator *e, const AstStmt *s, int n, DataInput *inputs, MlirAttribute *out) {
-  Reader reader;
-  ReaderCall r;
-  if (!reader_of(e, s, &reader) || (is_eval(s) && !check_eval_names(e, s, n, inputs)) || !read_call(e, s, reader, &r))
-    return false;
-  if (r.whole && r.num_workers)
-    return elaborator_error(e, s->pos, "a tensor that is read whole is held in memory: it has no 'num_workers'");
-  if (r.whole && (r.begin > 0 || r.end < 1))
-    return elaborator_error(e, s->pos, "a tensor that is read whole has no part of its records");
-  for (int i = 0; i < s->setting.n_targets; i++) {
-    const DataInput *input = find_input(n, inputs, s->setting.targets[i].text);
-    if (input->staging && input->staging->csr && (input->type.rank != 1 || nn_dtype_is_float(input->type.dtype)))
-      return elaborator_error(e, s->setting.targets[i].pos,
-                              "'%s' is read as rows of edges, one integer for each edge, but has %d axes%s",
-                              input->name, input->type.rank, nn_dtype_is_float(input->type.dtype) ? " of floats" : "");
-    if (input->whole == r.whole) continue;
-    return elaborator_error(e, s->setting.targets[i].pos, "'%s' is read whole in %s only", input->name,
-                            r.whole ? "this line" : "the data line");
-  }
-  if (is_text(reader) && !check_sequence(e, s, n, inputs, &r)) return false;
-  e->continued = e->continued || r.continued;
-  Transforms moves;
-  if (!transforms_read(e, s, n, inputs, &moves)) return false;
-  const char **targets = elaborator_alloc(e, sizeof *targets * (size_t)(s->setting.n_targets + 1));
-  for (int i = 0; i < s->setting.n_targets; i++) targets[i] = s->setting.targets[i].text;
-  MlirAttribute names = data_texts(e, s->setting.n_targets, targets);
-  MlirNamedAttribute entries[] = {
-      named_attr(e, "split", text_attr(e, is_data(s) ? "train" : "eval")),
-      named_attr(e, "reader", text_attr(e, readers[reader].name)),
-      named_attr(e, "names", names),
-      named_attr(e, "files", data_texts(e, r.n_files, r.files)),
-      named_attr(e, "file_counts", integers(e, r.n_counts, r.counts)),
-      named_attr(e, "num_workers", int_attr(e, r.num_workers)),
-      named_attr(e, "prefetch_factor", int_attr(e, r.prefetch_factor)),
-      named_attr(e, "dtype", text_attr(e, r.dtype ? r.dtype : "u16")),
-      named_attr(e, "fields", data_texts(e, r.n_fields, r.fields)),
-      named_attr(e, "begin", int_attr(e, llround(r.begin * 1000))),
-      named_attr(e, "end", int_attr(e, llround(r.end * 1000))),
-      named_attr(e, "sequence", int_attr(e, r.sequence)),
-      named_attr(e, "whole", int_attr(e, r.whole)),
-      named_attr(e, "continued", int_attr(e, r.continued)),
-      named_attr(e, "flip", float_attr(e, moves.flip)),
-      named_attr(e, "crop", int_attr(e, moves.crop)),
-      named_attr(e, "flipped", data_texts(e, moves.n_flipped, moves.flipped)),
-      named_attr(e, "cropped", data_texts(e, moves.n_cropped, moves.cropped)),
-  };
-  *out = mlirDictionaryAttrGet(e->ctx, (intptr_t)(sizeof entries / sizeof entries[0]), entries);
-  return true;
-}
-
-bool data_attributes(Elaborator *e, int n, const DataInput *inputs) {
-  MlirAttribute *lines = elaborator_alloc(e, sizeof *lines * (size_t)(e->train->body.n + 1));
-  DataInput *mutable_inputs = elaborator_alloc(e, sizeof *mutable_inputs * (size_t)(n + 1));
-  if (n) memcpy(mutable_inputs, inputs, sizeof *inputs * (size_t)n);
-  int count = 0;
-  bool ok = true;
-  for (int i = 0; i < e->train->body.n; i++) {
-    const AstStmt *s = e->train->body.stmts[i];
-    if ((is_data(s) || is_eval(s)) && (ok = line_attribute(e, s, n, mutable_inputs, &lines[count]) && ok)) count++;
-  }
-  ok = ok && check_eval_complete(e, n, inputs);   // a misspelt name is not also a missing one
-  set_module_attr(e, ATTR_data, mlirArrayAttrGet(e->ctx, count, lines));
-  set_module_attr(e, ATTR_batch, int_attr(e, batched_input(n, inputs) ? batched_input(n, inputs)->type.dim[0] : 1));
-  return ok;
 }

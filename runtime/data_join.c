@@ -108,6 +108,11 @@ static void add_piece(Column *all, const Column *part) {
                                              part->first_byte, -1};
 }
 
+void data_one_piece(Column *c) {
+  c->first_byte = -1;
+  add_piece(c, c);
+}
+
 // The records of the next file go behind those that are there.
 static bool append(Column *all, const Column *part) {
   char first[128], here[128];
@@ -173,6 +178,7 @@ static bool find_all(const NncData *d, int i, const char *folder, DataPaths *out
 }
 
 bool data_read_line(const NncData *d, const NncFunction *f, const char *folder, Column *columns) {
+  if (d->open) return d->open(d, f, folder, columns);
   const DataReader *reader = find_reader(d->reader);
   bool one_file = strcmp(d->reader, "safetensors") == 0;   // for all names
   for (int i = 0; i < (reader->text ? 1 : d->n_names); i++) {

@@ -282,9 +282,10 @@ typedef struct NncFunction {
   double recompute_overhead;   // predicted added time over no recomputation, 0.07 = 7 %
 } NncFunction;
 
+struct Column;
 typedef struct NncData {   // one `data` or `eval` line of the train section
   const char *split;       // "train" or "eval"
-  const char *reader;      // "idx", "npy", "safetensors", "bytes", "tokens"
+  const char *reader;      // "idx", "npy", "safetensors", "bytes", "tokens", "images"
   int n_names;
   const char *const *names;   // the inputs it feeds, in order
   int n_files;
@@ -293,6 +294,9 @@ typedef struct NncData {   // one `data` or `eval` line of the train section
   NncDtype dtype;               // tokens: of raw numbers
   // The records stay in their files, and threads read num_workers * prefetch_factor batches ahead; 0: held in memory.
   int32_t num_workers, prefetch_factor;
+  // Of a reader that is linked with programs that need it alone, such as nnc_open_images; NULL: another one.
+  bool (*open)(const struct NncData *d, const NncFunction *f, const char *folder, struct Column *columns);
+  int32_t resize;     // images: of the shorter side before the middle is cut out; 0: as little as covers it
   bool skip_broken;   // images: of one that cannot be read the next takes the place
   int n_fields;
   const char *const *fields;              // safetensors: tensor names, one per input
@@ -309,6 +313,7 @@ typedef struct NncData {   // one `data` or `eval` line of the train section
   double flip;
   int64_t crop;
 } NncData;
+bool nnc_open_images(const NncData *d, const NncFunction *f, const char *folder, struct Column *columns);
 
 typedef struct NncGroup {   // optimizer parameter group, as far as the runtime needs it
   double lr, beta1, beta2;

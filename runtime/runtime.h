@@ -430,6 +430,7 @@ void data_paths_free(DataPaths *p);
 bool data_read_line(const NncData *line, const NncFunction *function, const char *folder, Column *columns);
 // The file of a byte of record r, and where it lies there; -1: not known.
 const char *data_place(const Column *c, int64_t r, int64_t byte, int64_t *in_file);
+void data_one_piece(Column *c);   // all of it comes from c->path, from no place in it that could be told
 void data_column_free(Column *c);
 // data_csr.c: row starts, one more than rows, from a tensor of a file; the row of each edge into rows, as many as the
 // input has.

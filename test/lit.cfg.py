@@ -62,6 +62,7 @@ except (OSError, subprocess.SubprocessError):
 
 # Distributed programs: the MPIs that nnc was built with. Not under the sanitizers, which find the leaks of the MPI.
 config.mpiruns = {}
+config.available_features.update(name for name in config.readers if name)
 for name in ("openmpi", "mpich", "mpi"):
     starter = config.mpirun if name == config.mpi_name else shutil.which(f"mpirun.{name}", path=config.environment["PATH"])
     if not config.sanitize and starter and os.path.exists(starter) and os.path.exists(os.path.join(config.build_dir, f"libnncrt_{name}.a")):
