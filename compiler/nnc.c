@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "codegen/codegen.h"
+#include "codegen/onnx/onnx.h"
 #include "codegen/output.h"
 #include "compiler/compiler.h"
 #include "compiler/cost_files.h"
@@ -59,6 +60,7 @@ static const char *const stages[] = {
 static int stages_for(Emit emit, bool sweep) {
   if (sweep) emit = EMIT_problem;   // both are about what remat is given
   if (emit == EMIT_nn) return 0;
+  if (emit == EMIT_onnx) return 2;   // gradients, simplify
   if (emit != EMIT_problem && emit != EMIT_remat) return N_STAGES;
   int n = 0;
   while (strcmp(stages[n], emit == EMIT_problem ? "fetch" : "remat") != 0) n++;
@@ -190,6 +192,16 @@ static bool can_be_predicted(const Options *options, Diagnostics *d, const Codeg
                     options->ranks, options->machine ? options->machine : "the host's own description");
 }
 
+static bool write_onnx(const Options *options, Diagnostics *d, const AstFile *file, MlirModule module, FILE *out) {
+  Text text;
+  if (mlirOperationIsNull(nn_module_function(module, "predict")))
+    return diag_error(d, (AstPos){file->source, 1, 1, 0}, "--emit=onnx: the file has no model that predicts");
+  bool ok = onnx_write(module, options->weights, &text);
+  if (ok) fwrite(text.data, 1, text.size, out);
+  text_free(&text);
+  return ok;
+}
+
 static bool emit_text(const Options *options, Diagnostics *d, const AstFile *file, MlirModule module,
                       const CodegenTarget *code) {
   const NnTarget *target = code ? codegen_target_facts(code) : NULL;
@@ -205,6 +217,7 @@ static bool emit_text(const Options *options, Diagnostics *d, const AstFile *fil
   size_t length;
   FILE *out = open_memstream(&text, &length);
   if (!out) abort();
+  bool ok = true;
   if (options->emit == EMIT_ast) {
     ast_print(out, file, true);
   } else if (options->sweep) {
@@ -213,6 +226,8 @@ static bool emit_text(const Options *options, Diagnostics *d, const AstFile *fil
     nn_remat_sweep(module, target, &search, 0, &sweep);
     nn_remat_sweep_print(&sweep, out);
     nn_remat_sweep_free(&sweep);
+  } else if (options->emit == EMIT_onnx) {
+    ok = write_onnx(options, d, file, module, out);
   } else if (options->emit == EMIT_plan) {
     nn_plan_print(module, out);
   } else if (options->emit == EMIT_prediction) {
@@ -224,7 +239,7 @@ static bool emit_text(const Options *options, Diagnostics *d, const AstFile *fil
     fputc('\n', out);
   }
   fclose(out);
-  bool ok = write_text(d, options->output, text, length);
+  ok = ok && write_text(d, options->output, text, length);
   free(text);
   return ok;
 }

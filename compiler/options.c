@@ -230,6 +230,9 @@ static const Option rows[] = {
      .help = "optimization of the kernels, 0 to 3 (default: 2)"},
     OPTION(Options, emit, "emit", "WHAT", CHOICE, "stop there and print:" OPTIONS_EMIT(EMIT_HELP), .words = emits,
            .heading = "Seeing inside:"),
+    OPTION(Options, weights, "weights", "FILE", READ,
+           "with --emit=onnx: the parameters, from MODEL export or train (default: they are\ninputs)",
+           .read = read_file_name),
     OPTION(Options, report, "report", "FILE", READ, "also write the memory plan as an HTML page",
            .read = read_file_name),
     OPTION(Options, offload, "test-offload", "N", COUNT, NULL, .most = 1000000),   // for tests: docs/passes.md
@@ -330,6 +333,8 @@ static int check(Options *options) {
   if (options->emit == EMIT_ptx && !cuda) return options_misused("nnc", "--emit=ptx goes with --target=cuda");
   if (options->emit == EMIT_asm && strcmp(options->target, "cuda") == 0)
     return options_misused("nnc", "--emit=asm is for the host; for --target=cuda it is --emit=ptx");
+  if (options->weights && options->emit != EMIT_onnx)
+    return options_misused("nnc", "--weights=%s goes with --emit=onnx; a program is given its own", options->weights);
   if (options->kv_cache && (options->shard || (options->far && strcmp(options->far, "none") != 0)))
     return options_misused("nnc", "--kv-cache does not go with %s", options->shard ? "--shard" : "--far");
   if (options->math && !cuda) return options_misused("nnc", "--math=%s goes with --target=cuda", options->math);

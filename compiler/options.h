@@ -11,6 +11,7 @@
 #define OPTIONS_EMIT(EMIT)                                                              \
   EMIT(ast, "the syntax tree")                                                          \
   EMIT(nn, "the network as the frontend built it")                                      \
+  EMIT(onnx, "the model as predict computes it, for ONNX runtimes; --weights")          \
   EMIT(problem, "the training step as JSON for nnc-plan")                               \
   EMIT(remat, "the training step after rematerialization")                              \
   EMIT(plan, "the table of steps and their memory")                                     \
@@ -52,6 +53,7 @@ typedef struct Options {
   int offload, homes;            // the pass of that name, for tests; 0: not given
   const char *report;            // file of the HTML page; NULL: none
   const char *machine, *costs;   // machine description, measured times; NULL: not given
+  const char *weights;           // of --emit=onnx: the parameters' file; NULL: not given
   const char *mpi;               // of codegen_mpi, or "none"; NULL: the first
   int ranks;                     // of how many, 0: not given
   const char *fit;               // of nnc fit: the dimension; NULL: another command

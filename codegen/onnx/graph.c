@@ -1,0 +1,311 @@
+// The graph of an ONNX model (onnx/onnx.proto): nodes in the order of the ops, constants and weights as initialisers.
+#include "codegen/onnx/onnx.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "passes/passes.h"
+#include "passes/ptr_map.h"
+#include "runtime/runtime.h"
+#include "support/alloc.h"
+#include "support/version.h"
+
+// Numbers of fields.
+enum { MODEL_VERSION = 1, MODEL_PRODUCER = 2, MODEL_PRODUCER_VERSION = 3, MODEL_GRAPH = 7, MODEL_OPSET = 8 };
+enum { GRAPH_NODE = 1, GRAPH_NAME = 2, GRAPH_INITIALIZER = 5, GRAPH_INPUT = 11, GRAPH_OUTPUT = 12 };
+enum { NODE_INPUT = 1, NODE_OUTPUT = 2, NODE_TYPE = 4, NODE_ATTRIBUTE = 5 };
+enum { ATTRIBUTE_NAME = 1, ATTRIBUTE_F = 2, ATTRIBUTE_I = 3, ATTRIBUTE_S = 4, ATTRIBUTE_INTS = 8, ATTRIBUTE_TYPE = 20 };
+enum { TYPE_FLOAT = 1, TYPE_INT = 2, TYPE_STRING = 3, TYPE_INTS = 7 };
+enum { TENSOR_DIM = 1, TENSOR_TYPE = 2, TENSOR_NAME = 8, TENSOR_DATA = 9 };
+enum { IR_VERSION = 8, OPSET = 18 };
+
+struct OnnxGraph {
+  Text nodes, initializers, inputs, outputs;
+  PtrMap values;   // of the function, by place in `names`
+  int n_names, capacity;
+  char **names;   // Owned
+};
+
+// ORDER DTYPE: onnx.TensorProto.DataType
+static int64_t data_type(NnDtype t) {
+  static const int types[] = {
+      [NN_F32] = 1, [NN_F64] = 11, [NN_BF16] = 16, [NN_F16] = 10, [NN_I32] = 6, [NN_I64] = 7, [NN_U8] = 2, [NN_I1] = 9};
+  return types[t];
+}
+
+static int keep_name(OnnxGraph *g, char *name) {
+  if (g->n_names == g->capacity) {
+    g->capacity = g->capacity ? 2 * g->capacity : 256;
+    g->names = reallocate_array(g->names, (size_t)g->capacity, sizeof *g->names);
+  }
+  g->names[g->n_names] = name;
+  return g->n_names++;
+}
+
+static OnnxName new_name(OnnxGraph *g) {
+  int i = keep_name(g, text_format("value_%d", g->n_names));
+  return g->names[i];
+}
+
+static void set_name(OnnxGraph *g, MlirValue v, OnnxName name) {
+  ptr_map_set(&g->values, v.ptr, keep_name(g, copy_string(name)));
+}
+
+static OnnxName name_of(const OnnxGraph *g, MlirValue v) { return g->names[ptr_map_get(&g->values, v.ptr)]; }
+
+OnnxName onnx_operand(OnnxGraph *g, MlirOperation op, int i) { return name_of(g, nn_operand(op, i)); }
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Attributes, nodes
+
+static void add_attribute(Text *t, Text *attribute, const char *name, int type) {
+  protobuf_string(attribute, ATTRIBUTE_NAME, name);
+  protobuf_int(attribute, ATTRIBUTE_TYPE, type);
+  protobuf_message(t, NODE_ATTRIBUTE, attribute);
+}
+
+void onnx_attribute_int(Text *t, const char *name, int64_t v) {
+  Text a = {0};
+  protobuf_int(&a, ATTRIBUTE_I, v);
+  add_attribute(t, &a, name, TYPE_INT);
+}
+
+void onnx_attribute_float(Text *t, const char *name, double v) {
+  Text a = {0};
+  protobuf_float(&a, ATTRIBUTE_F, (float)v);
+  add_attribute(t, &a, name, TYPE_FLOAT);
+}
+
+void onnx_attribute_string(Text *t, const char *name, const char *v) {
+  Text a = {0};
+  protobuf_string(&a, ATTRIBUTE_S, v);
+  add_attribute(t, &a, name, TYPE_STRING);
+}
+
+void onnx_attribute_ints(Text *t, const char *name, int n, const int64_t *v) {
+  Text a = {0};
+  for (int i = 0; i < n; i++) protobuf_int(&a, ATTRIBUTE_INTS, v[i]);
+  add_attribute(t, &a, name, TYPE_INTS);
+}
+
+static void add_node(OnnxGraph *g, const char *type, int n, const OnnxName *inputs, OnnxName output, Text *attributes) {
+  Text node = {0};
+  for (int i = 0; i < n; i++) protobuf_string(&node, NODE_INPUT, inputs[i]);
+  protobuf_string(&node, NODE_OUTPUT, output);
+  protobuf_string(&node, NODE_TYPE, type);
+  if (attributes && attributes->size) text_append(&node, attributes->data, attributes->size);
+  if (attributes) text_free(attributes);
+  protobuf_message(&g->nodes, GRAPH_NODE, &node);
+}
+
+OnnxName onnx_node(OnnxGraph *g, const char *type, int n, const OnnxName *inputs, Text *attributes) {
+  OnnxName output = new_name(g);
+  add_node(g, type, n, inputs, output, attributes);
+  return output;
+}
+
+OnnxName onnx_unary(OnnxGraph *g, const char *type, OnnxName x) { return onnx_node(g, type, 1, &x, NULL); }
+
+OnnxName onnx_binary(OnnxGraph *g, const char *type, OnnxName x, OnnxName y) {
+  return onnx_node(g, type, 2, (OnnxName[]){x, y}, NULL);
+}
+
+OnnxName onnx_reshape(OnnxGraph *g, OnnxName x, int rank, const int64_t *dim) {
+  return onnx_binary(g, "Reshape", x, onnx_ints(g, rank, dim));
+}
+
+OnnxName onnx_expand(OnnxGraph *g, OnnxName x, int rank, const int64_t *dim) {
+  return onnx_binary(g, "Expand", x, onnx_ints(g, rank, dim));
+}
+
+OnnxName onnx_transpose(OnnxGraph *g, OnnxName x, int rank, const int64_t *perm) {
+  Text attributes = {0};
+  onnx_attribute_ints(&attributes, "perm", rank, perm);
+  return onnx_node(g, "Transpose", 1, &x, &attributes);
+}
+
+OnnxName onnx_cast(OnnxGraph *g, OnnxName x, NnDtype dtype) {
+  Text attributes = {0};
+  onnx_attribute_int(&attributes, "to", data_type(dtype));
+  return onnx_node(g, "Cast", 1, &x, &attributes);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Constants and weights
+
+static void add_initializer(OnnxGraph *g, OnnxName name, NnType type, const void *data, size_t bytes) {
+  Text tensor = {0};
+  for (int i = 0; i < type.rank; i++) protobuf_int(&tensor, TENSOR_DIM, type.dim[i]);
+  protobuf_int(&tensor, TENSOR_TYPE, data_type(type.dtype));
+  protobuf_string(&tensor, TENSOR_NAME, name);
+  protobuf_bytes(&tensor, TENSOR_DATA, data, bytes);
+  protobuf_message(&g->initializers, GRAPH_INITIALIZER, &tensor);
+}
+
+OnnxName onnx_ints(OnnxGraph *g, int n, const int64_t *values) {
+  OnnxName name = new_name(g);
+  add_initializer(g, name, nn_type(NN_I64, 1, (int64_t[]){n}), values, sizeof *values * (size_t)n);
+  return name;
+}
+
+OnnxName onnx_number(OnnxGraph *g, NnDtype dtype, double value) {
+  OnnxName name = new_name(g);
+  char data[8];
+  convert_elements(NNC_F64, &value, (NncDtype)dtype, data, 1);   // ORDER DTYPE
+  add_initializer(g, name, nn_scalar(dtype), data, (size_t)nn_dtype_bytes(dtype));
+  return name;
+}
+
+OnnxName onnx_range(OnnxGraph *g, NnDtype dtype, int64_t first, int64_t n) {
+  OnnxName name = new_name(g);
+  int64_t bytes = nn_dtype_bytes(dtype);
+  char *data = allocate_array((size_t)n, (size_t)bytes);
+  for (int64_t i = 0; i < n; i++) {
+    int64_t value = first + i;
+    convert_elements(NNC_I64, &value, (NncDtype)dtype, data + i * bytes, 1);
+  }
+  add_initializer(g, name, nn_type(dtype, 1, &n), data, (size_t)(n * bytes));
+  free(data);
+  return name;
+}
+
+// The tensor of a weight file, of the parameter's type or one that is converted into it.
+static bool add_weight(OnnxGraph *g, const Safetensors *file, OnnxName name, const NnType *type) {
+  const SafetensorsEntry *e = safetensors_find(file, name);
+  NncDtype dtype;
+  if (!e) {
+    safetensors_report_missing(file, name, "");
+    return false;
+  }
+  bool fits = e->rank == type->rank && safetensors_dtype(e->dtype, &dtype) &&
+              dtype_convertible(dtype, (NncDtype)type->dtype);
+  for (int i = 0; fits && i < e->rank; i++) fits = e->dim[i] == type->dim[i];
+  if (!fits) {
+    report_error("%s: %s is of another type or shape than the parameter", file->path, name);
+    return false;
+  }
+  int64_t n = nn_type_elements(type), bytes = nn_type_bytes(type);
+  char *theirs = xmalloc((size_t)e->bytes + 1), *data = xmalloc((size_t)bytes + 1);
+  bool ok = safetensors_read(file, e, 0, e->bytes, theirs);
+  if (ok) {
+    convert_elements(dtype, theirs, (NncDtype)type->dtype, data, n);
+    add_initializer(g, name, *type, data, (size_t)bytes);
+  }
+  free(theirs);
+  free(data);
+  return ok;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// The function
+
+// ValueInfoProto { name, TypeProto { Tensor { elem_type, TensorShapeProto { Dimension { dim_value } } } } }
+static void add_value(Text *t, int field, OnnxName name, const NnType *type) {
+  Text shape = {0}, tensor = {0}, of = {0}, value = {0};
+  for (int i = 0; i < type->rank; i++) {
+    Text dim = {0};
+    protobuf_int(&dim, 1, type->dim[i]);
+    protobuf_message(&shape, 1, &dim);
+  }
+  protobuf_int(&tensor, 1, data_type(type->dtype));
+  protobuf_message(&tensor, 2, &shape);
+  protobuf_message(&of, 1, &tensor);
+  protobuf_string(&value, 1, name);
+  protobuf_message(&value, 2, &of);
+  protobuf_message(t, field, &value);
+}
+
+static bool add_arguments(OnnxGraph *g, MlirOperation func, const Safetensors *weights) {
+  bool ok = true;
+  for (int a = 0; a < nn_function_n_args(func) && ok; a++) {
+    char role[16], name[512];
+    MlirValue v = mlirBlockGetArgument(nn_function_body(func), a);
+    NnType type = nn_value_type(v);
+    nn_arg_str(func, a, ATTR_role, role, sizeof role, "");
+    set_name(g, v, nn_arg_str(func, a, ATTR_name, name, sizeof name, "random"));
+    bool weight = strcmp(role, "param") == 0 || strcmp(role, "state") == 0;
+    if (weight && weights) ok = add_weight(g, weights, name_of(g, v), &type);
+    else add_value(&g->inputs, GRAPH_INPUT, name_of(g, v), &type);
+  }
+  return ok;
+}
+
+static bool add_ops(OnnxGraph *g, MlirOperation func) {
+  bool ok = true;
+  NN_FOREACH_OP (op, nn_function_body(func)) {
+    OnnxName results[NN_MAX_RESULTS] = {NULL};
+    const char *why = NULL;
+    if (nn_is(op, "func.return")) break;
+    if (nn_op_of(op) != NN_OP_NONE && nn_op_info(nn_op_of(op))->kind == NN_KIND_MARK) continue;
+    if (nn_op_of(op) == NN_OP_NONE || !onnx_op(g, op, results, &why)) {
+      nn_error(op, "ONNX has no counterpart of %s%s%s",
+               nn_op_of(op) == NN_OP_NONE ? "a loop over a sequence" : nn_op_info(nn_op_of(op))->name, why ? ": " : "",
+               why ? why : "");
+      ok = false;
+    }
+    for (intptr_t r = 0; r < mlirOperationGetNumResults(op); r++)
+      set_name(g, nn_result(op, r), results[r] ? results[r] : "");
+  }
+  return ok;
+}
+
+static void add_results(OnnxGraph *g, MlirOperation func) {
+  MlirOperation ret = nn_function_return(func);
+  for (int r = 0; r < nn_function_n_results(func); r++) {
+    char role[16], name[512];
+    MlirValue v = mlirOperationGetOperand(ret, r);
+    NnType type = nn_value_type(v);
+    if (strcmp(nn_result_str(func, r, ATTR_role, role, sizeof role, ""), "output") != 0) continue;
+    OnnxName from = name_of(g, v);
+    add_node(g, "Identity", 1, &from, nn_result_str(func, r, ATTR_name, name, sizeof name, "output"), NULL);
+    add_value(&g->outputs, GRAPH_OUTPUT, name, &type);
+  }
+}
+
+static void write_model(MlirModule module, OnnxGraph *g, Text *out) {
+  Text graph = {0}, opset = {0};
+  char name[128];
+  nn_attr_str(mlirModuleGetOperation(module), ATTR_model, name, sizeof name, "model");
+  Text *parts[] = {&g->nodes, &g->initializers, &g->inputs, &g->outputs};
+  protobuf_string(&graph, GRAPH_NAME, name);
+  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+    if (parts[i]->size) text_append(&graph, parts[i]->data, parts[i]->size);
+    text_free(parts[i]);
+  }
+  protobuf_int(&opset, 2, OPSET);   // domain: absent, ONNX's own
+  protobuf_int(out, MODEL_VERSION, IR_VERSION);
+  protobuf_string(out, MODEL_PRODUCER, "nnc");
+  protobuf_string(out, MODEL_PRODUCER_VERSION, NNC_VERSION);
+  protobuf_message(out, MODEL_OPSET, &opset);
+  protobuf_message(out, MODEL_GRAPH, &graph);
+}
+
+static void free_graph(OnnxGraph *g) {
+  text_free(&g->nodes);
+  text_free(&g->initializers);
+  text_free(&g->inputs);
+  text_free(&g->outputs);
+  for (int i = 0; i < g->n_names; i++) free(g->names[i]);
+  free(g->names);
+  ptr_map_free(&g->values);
+}
+
+bool onnx_write(MlirModule module, const char *weights, Text *out) {
+  const size_t most = (size_t)INT32_MAX;   // of a protobuf message
+  MlirOperation func = nn_module_function(module, "predict");
+  OnnxGraph g = {0};
+  Safetensors file;
+  *out = (Text){0};
+  if (weights && !safetensors_open(weights, &file)) return false;
+  bool ok = add_arguments(&g, func, weights ? &file : NULL);
+  if (weights) safetensors_close(&file);
+  ok = ok && add_ops(&g, func);
+  if (ok) add_results(&g, func);
+  if (ok && g.initializers.size + g.nodes.size > most) {
+    report_error("a file of ONNX holds at most 2 GiB: without --weights the parameters are inputs");
+    ok = false;
+  }
+  if (ok) write_model(module, &g, out);
+  free_graph(&g);
+  return ok;
+}

@@ -1,0 +1,48 @@
+// @predict as a file of ONNX, opset 18: of the dialect as simplify leaves it, before any layout or kernel.
+#ifndef NNC_CODEGEN_ONNX_ONNX_H
+#define NNC_CODEGEN_ONNX_ONNX_H
+
+#include "ir/ir.h"
+#include "support/text.h"
+
+// Writes the model to *out; weights: a safetensors file with the parameters and states, which become initialisers,
+// NULL: they are inputs. False after reporting through MLIR: an op that has no counterpart, at its place; on stderr:
+// the file. Owned by the caller, also then: text_free(out).
+bool onnx_write(MlirModule module, const char *weights, Text *out);
+
+// ---------------------------------------------------------------------------------------------------------------------
+// protobuf.c: messages as protobuf encodes them, field by field
+void protobuf_int(Text *t, int field, int64_t v);
+void protobuf_float(Text *t, int field, float v);
+void protobuf_bytes(Text *t, int field, const void *data, size_t n);
+void protobuf_string(Text *t, int field, const char *s);
+void protobuf_message(Text *t, int field, Text *inner);   // and frees it
+
+// ---------------------------------------------------------------------------------------------------------------------
+// graph.c: what the ops write into. Names live as long as the graph.
+typedef struct OnnxGraph OnnxGraph;
+typedef const char *OnnxName;
+// The name of what an op's operand is.
+OnnxName onnx_operand(OnnxGraph *g, MlirOperation op, int i);
+// A node with one result; attributes: encoded by the functions below, freed; NULL: none.
+OnnxName onnx_node(OnnxGraph *g, const char *type, int n, const OnnxName *inputs, Text *attributes);
+OnnxName onnx_unary(OnnxGraph *g, const char *type, OnnxName x);
+OnnxName onnx_binary(OnnxGraph *g, const char *type, OnnxName x, OnnxName y);
+OnnxName onnx_ints(OnnxGraph *g, int n, const int64_t *values);               // a constant [n] of i64
+OnnxName onnx_number(OnnxGraph *g, NnDtype dtype, double value);              // a constant without axes
+OnnxName onnx_range(OnnxGraph *g, NnDtype dtype, int64_t first, int64_t n);   // a constant [n]: first, first + 1, ...
+OnnxName onnx_reshape(OnnxGraph *g, OnnxName x, int rank, const int64_t *dim);
+OnnxName onnx_expand(OnnxGraph *g, OnnxName x, int rank, const int64_t *dim);
+OnnxName onnx_transpose(OnnxGraph *g, OnnxName x, int rank, const int64_t *perm);
+OnnxName onnx_cast(OnnxGraph *g, OnnxName x, NnDtype dtype);
+void onnx_attribute_int(Text *t, const char *name, int64_t v);
+void onnx_attribute_float(Text *t, const char *name, double v);
+void onnx_attribute_string(Text *t, const char *name, const char *v);
+void onnx_attribute_ints(Text *t, const char *name, int n, const int64_t *v);
+
+// ops.c: the op's results; false: it has no counterpart, *why may say more (static).
+bool onnx_op(OnnxGraph *g, MlirOperation op, OnnxName *results, const char **why);
+// attention.c
+OnnxName onnx_attention(OnnxGraph *g, MlirOperation op);
+
+#endif

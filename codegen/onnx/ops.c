@@ -1,0 +1,305 @@
+// Which nodes of ONNX compute what an op of the dialect does (docs/ops.md; onnx.ai, Operators, opset 18).
+#include <stdlib.h>
+#include <string.h>
+
+#include "codegen/onnx/onnx.h"
+
+typedef struct Place {
+  OnnxGraph *g;
+  MlirOperation op;
+  NnType x, y;   // of the first operand, where there is one, and of the first result
+} Place;
+
+static OnnxName operand(const Place *p, int i) { return onnx_operand(p->g, p->op, i); }
+
+static int list(const Place *p, const char *name, int64_t *out) { return nn_attr_i64s(p->op, name, out, NN_MAX_RANK); }
+
+static bool is_used(MlirValue v) { return !mlirOpOperandIsNull(mlirValueGetFirstUse(v)); }
+
+// Ops that are one node of the operands; NULL: it is none of these.
+static const char *node_type(NnOp op) {
+  switch (op) {
+#define SAME(name, type) \
+  case NN_OP_##name: return type;
+    SAME(neg, "Neg")
+    SAME(abs, "Abs")
+    SAME(sign, "Sign")
+    SAME(exp, "Exp")
+    SAME(log, "Log")
+    SAME(sqrt, "Sqrt")
+    SAME(recip, "Reciprocal")
+    SAME(sin, "Sin")
+    SAME(cos, "Cos")
+    SAME(tanh, "Tanh")
+    SAME(erf, "Erf")
+    SAME(sigmoid, "Sigmoid")
+    SAME(relu, "Relu")
+    SAME(floor, "Floor")
+    SAME(not, "Not")
+    SAME(add, "Add")
+    SAME(sub, "Sub")
+    SAME(mul, "Mul")
+    SAME(pow, "Pow")
+    SAME(max, "Max")
+    SAME(min, "Min")
+    SAME(and, "And")
+    SAME(or, "Or")
+    SAME(select, "Where")
+    SAME(stop_gradient, "Identity")
+    SAME(optimization_barrier, "Identity")
+#undef SAME
+  default: return NULL;
+  }
+}
+
+static OnnxName compare(const Place *p) {
+  static const char *const types[][2] = {{"eq", "Equal"},          {"lt", "Less"},    {"le", "LessOrEqual"},
+                                         {"ge", "GreaterOrEqual"}, {"gt", "Greater"}, {"ne", "Equal"}};
+  char predicate[8];
+  nn_attr_str(p->op, "predicate", predicate, sizeof predicate, "");
+  for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+    if (strcmp(predicate, types[i][0]) != 0) continue;
+    OnnxName y = onnx_binary(p->g, types[i][1], operand(p, 0), operand(p, 1));
+    return strcmp(predicate, "ne") == 0 ? onnx_unary(p->g, "Not", y) : y;
+  }
+  return NULL;
+}
+
+static OnnxName iota(const Place *p) {
+  int64_t axis = nn_attr_i64(p->op, "axis", 0), dim[NN_MAX_RANK];
+  OnnxName x = onnx_range(p->g, p->y.dtype, 0, p->y.dim[axis]);
+  for (int i = 0; i < p->y.rank; i++) dim[i] = i == axis ? p->y.dim[i] : 1;
+  return onnx_expand(p->g, onnx_reshape(p->g, x, p->y.rank, dim), p->y.rank, p->y.dim);
+}
+
+static OnnxName broadcast(const Place *p) {
+  int64_t dims[NN_MAX_RANK], one[NN_MAX_RANK];
+  list(p, "dims", dims);
+  for (int i = 0; i < p->y.rank; i++) one[i] = 1;
+  for (int i = 0; i < p->x.rank; i++) one[dims[i]] = p->x.dim[i];
+  return onnx_expand(p->g, onnx_reshape(p->g, operand(p, 0), p->y.rank, one), p->y.rank, p->y.dim);
+}
+
+static OnnxName slice(const Place *p) {
+  int64_t starts[NN_MAX_RANK], sizes[NN_MAX_RANK], strides[NN_MAX_RANK], ends[NN_MAX_RANK], axes[NN_MAX_RANK];
+  int n = list(p, "starts", starts);
+  list(p, "sizes", sizes);
+  list(p, "strides", strides);
+  for (int i = 0; i < n; i++) {
+    int64_t last = starts[i] + (sizes[i] - 1) * strides[i];
+    axes[i] = i;
+    ends[i] = strides[i] > 0 ? last + 1 : last > 0 ? last - 1 : INT64_MIN;
+  }
+  return onnx_node(p->g, "Slice", 5,
+                   (OnnxName[]){operand(p, 0), onnx_ints(p->g, n, starts), onnx_ints(p->g, n, ends),
+                                onnx_ints(p->g, n, axes), onnx_ints(p->g, n, strides)},
+                   NULL);
+}
+
+static OnnxName reduce(const Place *p, const char *type, OnnxName x, bool keep) {
+  int64_t axes[NN_MAX_RANK];
+  int n = list(p, "axes", axes);
+  Text attributes = {0};
+  onnx_attribute_int(&attributes, "keepdims", keep);
+  return onnx_node(p->g, type, 2, (OnnxName[]){x, onnx_ints(p->g, n, axes)}, &attributes);
+}
+
+static OnnxName variance(const Place *p) {
+  OnnxName x = onnx_binary(p->g, "Sub", operand(p, 0), reduce(p, "ReduceMean", operand(p, 0), true));
+  return reduce(p, "ReduceMean", onnx_binary(p->g, "Mul", x, x), false);
+}
+
+static OnnxName pad(const Place *p, const char **why) {
+  int64_t pads[2 * NN_MAX_RANK], inside[NN_MAX_RANK];
+  int n = list(p, "low", pads);
+  nn_attr_i64s(p->op, "high", pads + n, NN_MAX_RANK);
+  list(p, "interior", inside);
+  for (int i = 0; i < n; i++)
+    if (inside[i]) {
+      *why = "padding between elements";
+      return NULL;
+    }
+  return onnx_node(p->g, "Pad", 3,
+                   (OnnxName[]){operand(p, 0), onnx_ints(p->g, 2 * n, pads),
+                                onnx_number(p->g, p->x.dtype, nn_attr_f64(p->op, "value", 0))},
+                   NULL);
+}
+
+static OnnxName with_axis(const Place *p, const char *type, int n, const OnnxName *inputs) {
+  Text attributes = {0};
+  onnx_attribute_int(&attributes, "axis", nn_attr_i64(p->op, "axis", -1));
+  return onnx_node(p->g, type, n, inputs, &attributes);
+}
+
+static OnnxName concat(const Place *p) {
+  int n = (int)mlirOperationGetNumOperands(p->op);
+  OnnxName inputs[NN_MAX_OPERANDS];
+  for (int i = 0; i < n; i++) inputs[i] = operand(p, i);
+  return with_axis(p, "Concat", n, inputs);
+}
+
+static OnnxName argmax(const Place *p) {
+  Text attributes = {0};
+  onnx_attribute_int(&attributes, "axis", nn_attr_i64(p->op, "axis", 0));
+  onnx_attribute_int(&attributes, "keepdims", 0);
+  return onnx_cast(p->g, onnx_node(p->g, "ArgMax", 1, (OnnxName[]){operand(p, 0)}, &attributes), NN_I32);
+}
+
+// Rows that are added up at their indices, in a table of zeros or in operand 2.
+static OnnxName scatter_add(const Place *p, bool has_table) {
+  NnType indices = nn_value_type(nn_operand(p->op, 1));
+  OnnxName table = has_table ? operand(p, 2) : onnx_expand(p->g, onnx_number(p->g, p->y.dtype, 0), p->y.rank, p->y.dim),
+           at = onnx_cast(p->g, operand(p, 1), NN_I64);
+  indices.dim[indices.rank] = 1;
+  at = onnx_reshape(p->g, at, indices.rank + 1, indices.dim);
+  Text attributes = {0};
+  onnx_attribute_string(&attributes, "reduction", "add");
+  return onnx_node(p->g, "ScatterND", 3, (OnnxName[]){table, at, operand(p, 0)}, &attributes);
+}
+
+static OnnxName turned(const Place *p, int i, const char *attribute) {
+  NnType t = nn_value_type(nn_operand(p->op, i));
+  int64_t perm[NN_MAX_RANK];
+  if (!nn_attr_bool(p->op, attribute, false)) return operand(p, i);
+  for (int k = 0; k < t.rank; k++) perm[k] = k < t.rank - 2 ? k : 2 * t.rank - 3 - k;
+  return onnx_transpose(p->g, operand(p, i), t.rank, perm);
+}
+
+static OnnxName cumulative(const Place *p, const char **why) {
+  char kind[16];
+  if (strcmp(nn_attr_str(p->op, "kind", kind, sizeof kind, ""), "sum") != 0) {
+    *why = "only sums are accumulated along an axis";
+    return NULL;
+  }
+  Text attributes = {0};
+  onnx_attribute_int(&attributes, "reverse", nn_attr_bool(p->op, "reverse", false));
+  return onnx_node(p->g, "CumSum", 2,
+                   (OnnxName[]){operand(p, 0), onnx_number(p->g, NN_I64, (double)nn_attr_i64(p->op, "axis", 0))},
+                   &attributes);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Images: [N, C, H, W]
+
+// padding is top, bottom, left, right.
+static void add_window(const Place *p, Text *attributes, const int64_t *kernel) {
+  int64_t strides[2], padding[4], dilation[2];
+  list(p, "strides", strides);
+  list(p, "padding", padding);
+  onnx_attribute_ints(attributes, "kernel_shape", 2, kernel);
+  onnx_attribute_ints(attributes, "strides", 2, strides);
+  onnx_attribute_ints(attributes, "pads", 4, (int64_t[]){padding[0], padding[2], padding[1], padding[3]});
+  if (list(p, "dilation", dilation) == 2) onnx_attribute_ints(attributes, "dilations", 2, dilation);
+}
+
+static OnnxName pool(const Place *p, const char *type, const char **why) {
+  int64_t kernel[2];
+  Text attributes = {0};
+  list(p, "kernel", kernel);
+  if (nn_op_of(p->op) == NN_OP_maxpool2d && is_used(nn_result(p->op, 1))) {
+    *why = "the places of the maxima";
+    return NULL;
+  }
+  add_window(p, &attributes, kernel);
+  if (nn_op_of(p->op) == NN_OP_avgpool2d)
+    onnx_attribute_int(&attributes, "count_include_pad", nn_attr_bool(p->op, "include_pad", false));
+  return onnx_node(p->g, type, 1, (OnnxName[]){operand(p, 0)}, &attributes);
+}
+
+// Also a transposed convolution, which is the gradient of one by its input.
+static OnnxName convolution(const Place *p, bool transposed) {
+  NnType w = nn_value_type(nn_operand(p->op, 1));
+  int64_t strides[2], padding[4], dilation[2] = {1, 1}, more[2];
+  Text attributes = {0};
+  list(p, "strides", strides);
+  list(p, "padding", padding);
+  list(p, "dilation", dilation);
+  add_window(p, &attributes, w.dim + 2);
+  onnx_attribute_int(&attributes, "group", nn_attr_i64(p->op, "groups", 1));
+  for (int i = 0; i < 2; i++)
+    more[i] = p->y.dim[2 + i] - ((p->x.dim[2 + i] - 1) * strides[i] + (w.dim[2 + i] - 1) * dilation[i] + 1 -
+                                 padding[2 * i] - padding[2 * i + 1]);
+  if (transposed) onnx_attribute_ints(&attributes, "output_padding", 2, more);
+  return onnx_node(p->g, transposed ? "ConvTranspose" : "Conv", 2, (OnnxName[]){operand(p, 0), operand(p, 1)},
+                   &attributes);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+static OnnxName softmax(const Place *p, const char *type) {
+  Text attributes = {0};
+  onnx_attribute_int(&attributes, "axis", -1);
+  return onnx_node(p->g, type, 1, (OnnxName[]){operand(p, 0)}, &attributes);
+}
+
+static OnnxName layernorm(const Place *p) {
+  Text attributes = {0};
+  onnx_attribute_int(&attributes, "axis", -1);
+  onnx_attribute_float(&attributes, "epsilon", nn_attr_f64(p->op, "eps", 1e-5));
+  return onnx_node(p->g, "LayerNormalization", 3, (OnnxName[]){operand(p, 0), operand(p, 1), operand(p, 2)},
+                   &attributes);
+}
+
+// The first result of ops that are more than one node of their operands; NULL: there is no counterpart.
+static OnnxName other_op(const Place *p, const char **why) {
+  int64_t perm[NN_MAX_RANK];
+  switch (nn_op_of(p->op)) {
+  case NN_OP_constant:
+    return onnx_expand(p->g, onnx_number(p->g, p->y.dtype, nn_attr_f64(p->op, "value", 0)), p->y.rank, p->y.dim);
+  case NN_OP_iota: return iota(p);
+  case NN_OP_rsqrt: return onnx_unary(p->g, "Reciprocal", onnx_unary(p->g, "Sqrt", operand(p, 0)));
+  case NN_OP_div:
+    *why = "integers are divided towards minus infinity";
+    return nn_dtype_is_float(p->x.dtype) ? onnx_binary(p->g, "Div", operand(p, 0), operand(p, 1)) : NULL;
+  case NN_OP_compare: return compare(p);
+  case NN_OP_cast: return onnx_cast(p->g, operand(p, 0), p->y.dtype);
+  case NN_OP_broadcast: return broadcast(p);
+  case NN_OP_reshape: return onnx_reshape(p->g, operand(p, 0), p->y.rank, p->y.dim);
+  case NN_OP_transpose: return onnx_transpose(p->g, operand(p, 0), list(p, "perm", perm), perm);
+  case NN_OP_slice: return slice(p);
+  case NN_OP_reduce_sum: return reduce(p, "ReduceSum", operand(p, 0), false);
+  case NN_OP_reduce_max: return reduce(p, "ReduceMax", operand(p, 0), false);
+  case NN_OP_moments: return reduce(p, "ReduceMean", operand(p, 0), false);
+  case NN_OP_pad: return pad(p, why);
+  case NN_OP_concat: return concat(p);
+  case NN_OP_gather: return onnx_binary(p->g, "Gather", operand(p, 0), operand(p, 1));
+  case NN_OP_scatter_add: return scatter_add(p, false);
+  case NN_OP_scatter_add_to: return scatter_add(p, true);
+  case NN_OP_argmax: return argmax(p);
+  case NN_OP_cumulative: return cumulative(p, why);
+  case NN_OP_take_along: return with_axis(p, "GatherElements", 2, (OnnxName[]){operand(p, 0), operand(p, 1)});
+  case NN_OP_maxpool2d: return pool(p, "MaxPool", why);
+  case NN_OP_avgpool2d: return pool(p, "AveragePool", why);
+  case NN_OP_matmul: return onnx_binary(p->g, "MatMul", turned(p, 0, "transpose_a"), turned(p, 1, "transpose_b"));
+  case NN_OP_conv2d: return convolution(p, false);
+  case NN_OP_conv2d_input_grad: return convolution(p, true);
+  case NN_OP_attention: return onnx_attention(p->g, p->op);
+  case NN_OP_softmax: return softmax(p, "Softmax");
+  case NN_OP_log_softmax: return softmax(p, "LogSoftmax");
+  case NN_OP_layernorm: return layernorm(p);
+  default: return NULL;
+  }
+}
+
+bool onnx_op(OnnxGraph *g, MlirOperation op, OnnxName *results, const char **why) {
+  Place p = {.g = g, .op = op, .y = nn_value_type(nn_result(op, 0))};
+  int n = (int)mlirOperationGetNumOperands(op);
+  if (n) p.x = nn_value_type(nn_operand(op, 0));
+  const char *type = node_type(nn_op_of(op));
+  if (type) {
+    OnnxName inputs[3];
+    for (int i = 0; i < n; i++) inputs[i] = operand(&p, i);
+    results[0] = onnx_node(g, type, n, inputs, NULL);
+    return true;
+  }
+  results[0] = other_op(&p, why);
+  if (!results[0]) return false;
+  *why = NULL;
+  if (nn_op_of(op) == NN_OP_moments) results[1] = variance(&p);
+  for (intptr_t r = 1; r < mlirOperationGetNumResults(op); r++)
+    if (!results[r] && is_used(nn_result(op, r))) {
+      *why = "a result besides the first is read";
+      return false;
+    }
+  return true;
+}

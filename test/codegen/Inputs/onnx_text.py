@@ -1,0 +1,74 @@
+"""A file of ONNX as text, read without ONNX: onnx_text.py MODEL [WEIGHTS]. With a safetensors file its tensors must be the initialisers of their names."""
+import json
+import struct
+import sys
+
+
+def fields(data):
+    at = 0
+
+    def varint():
+        nonlocal at
+        value = shift = 0
+        while True:
+            byte = data[at]
+            at += 1
+            value |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return value - (1 << 64) if value >> 63 else value
+
+    while at < len(data):
+        key = varint()
+        if key & 7 == 0:
+            yield key >> 3, varint()
+        else:
+            n = {1: 8, 5: 4}.get(key & 7) or varint()
+            assert at + n <= len(data)
+            yield key >> 3, data[at:at + n]
+            at += n
+
+
+def every(data, field):
+    return [v for f, v in fields(data) if f == field]
+
+
+def first(data, field):
+    return (every(data, field) or [b''])[0]
+
+
+def attribute(data):
+    value = {1: lambda: f'{struct.unpack("<f", first(data, 2))[0]:g}', 2: lambda: first(data, 3), 3: lambda: first(data, 4).decode(), 7: lambda: every(data, 8)}
+    return f'{first(data, 1).decode()}={value[first(data, 20)]()}'
+
+
+def described(value):
+    tensor = first(first(value, 2), 1)
+    return f'{first(value, 1).decode()} type {first(tensor, 1)} {[first(d, 1) for d in every(first(tensor, 2), 1)]}'
+
+
+model = open(sys.argv[1], 'rb').read()
+graph = first(model, 7)
+print('ir', first(model, 1), 'opset', first(first(model, 8), 2), 'of', first(model, 2).decode(), 'graph', first(graph, 2).decode())
+known = set()
+for kind, field in (('input', 11), ('output', 12)):
+    for value in every(graph, field):
+        print(kind, described(value))
+        known.add(first(value, 1))
+weights = {}
+for tensor in every(graph, 5):
+    weights[first(tensor, 8).decode()] = (every(tensor, 1), first(tensor, 9))
+    known.add(first(tensor, 8))
+for node in every(graph, 1):
+    assert all(name in known for name in every(node, 1)), node   # in order, nothing missing
+    known.update(every(node, 2))
+    print(' '.join([first(node, 4).decode()] + [attribute(a) for a in every(node, 5)]), '<-', ', '.join(n.decode() for n in every(node, 1) if not n.startswith(b'value_')))
+if len(sys.argv) > 2:
+    data = open(sys.argv[2], 'rb').read()
+    size, = struct.unpack('<Q', data[:8])
+    for name, e in json.loads(data[8:8 + size]).items():
+        if name == '__metadata__':
+            continue
+        begin, end = e['data_offsets']
+        assert weights[name] == (e['shape'], data[8 + size + begin:8 + size + end]), name
+        print('weight', name, e['shape'])
