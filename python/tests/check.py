@@ -68,7 +68,7 @@ def run(folder: str, *command: str) -> None:
         raise Mismatch(f'{" ".join(command[:2])}: {r.stdout[-1500:]}{r.stderr[-3000:]}')
 
 
-def train_section(program: Program, frozen: list) -> str:
+def train_section(program: Program, frozen: tuple | list = ()) -> str:
     inputs = [snake_case(v.hint or 'x') for v in program.inputs]
     floats = [(i, v) for i, v in enumerate(program.outputs) if v.dtype == 'f32']
     targets = [f'target{i}' for i, _ in floats]
