@@ -46,7 +46,7 @@ def differences(golden, names, averages, states, first, last):
     for kind, got, want in ('loss', first, golden['losses']), ('loss after three steps', last, golden['final_losses']):
         for n, value in want.items():
             yield kind, n, abs(got[n][2][0] - value) / abs(value)
-    outputs = [n for n in first if n.startswith('output.')]
+    outputs = sorted(n for n in first if n.startswith('output.'))
     largest = max(g['largest'] for g in golden['gradients'])
     for kind, got, found, want in (('output', first, outputs, golden['outputs']), ('gradient', first, ['grad.' + n for n in names], golden['gradients']),
                                    ('parameter after three steps', last, names, golden['final']), ('average after three steps', last, averages, golden['averages']),
