@@ -182,6 +182,7 @@ typedef struct RematForms {
   MlirOperation origin;     // the function; its forms are clones of it, where it has loops that are differentiated
   int n, n_loops;
   bool some;          // not all forms there are
+  int split;          // the form whose largest updates are split, 0: none was made, -1: there is none
   RematForm *items;   // Owned; the first is the fastest when nothing runs again
 } RematForms;
 
@@ -217,6 +218,17 @@ void remat_find_again(PlanProgram *p, int64_t small_bytes);
 // A call that makes those results of the step, in their order. `operands`: one per input, null for those not read. The
 // kernel is made when it is first needed.
 MlirOperation remat_call_again(AgainKernels *kernels, const PlanProgram *p, int step, const MlirValue *operands);
+
+// The op's result depends on nothing but its operands, wherever it is compiled: it is exact, or rounded once.
+bool remat_is_exact(NnOp kind);
+// A call of the kernel with the location and phase of `like`, in no block yet.
+MlirOperation remat_build_call(MlirOperation like, MlirOperation func, int n, const MlirValue *operands);
+
+// ---- remat_split.c: updates that read less at once ----
+
+// Makes of each update of the function that reads `least` bytes or more, where it can, several kernels that read two
+// tensors of the parameter's size at most. Returns how many were split.
+int remat_split_updates(MlirModule module, MlirOperation func, int64_t least);
 
 // ---- remat_check.c ----
 

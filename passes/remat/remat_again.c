@@ -9,9 +9,9 @@
 #include "passes/rewrite.h"
 #include "support/alloc.h"
 
-// Ops whose result depends on nothing but their operands, wherever they are compiled: exact, or rounded once. A call of
-// a vector math function may differ in the last bit between a vector and the rest of a row, a reduction in its order.
-static bool is_exact(NnOp kind) {
+// A call of a vector math function may differ in the last bit between a vector and the rest of a row, a reduction in
+// its order.
+bool remat_is_exact(NnOp kind) {
   static const NnOp exact[] = {NN_OP_constant, NN_OP_iota,  NN_OP_random_uniform,
                                NN_OP_neg,      NN_OP_abs,   NN_OP_sign,
                                NN_OP_relu,     NN_OP_floor, NN_OP_not,
@@ -51,7 +51,7 @@ static bool find_needed(MlirOperation func, const bool *keep, bool *needed) {
     NnOp kind = nn_op_of(ops[i]);
     // the same code whatever follows it
     bool library = kind != NN_OP_NONE && nn_op_info(kind)->kind == NN_KIND_LIBRARY;
-    fine &= !is_wanted || library || is_exact(kind);
+    fine &= !is_wanted || library || remat_is_exact(kind);
   }
   for (int a = 0; a < nn_function_n_args(func); a++)
     needed[a] = ptr_map_get(&wanted, mlirBlockGetArgument(body, a).ptr) > 0;
@@ -118,6 +118,23 @@ static MlirOperation make_kernel(MlirOperation func, const PlanStep *s, const ch
   return part;
 }
 
+MlirOperation remat_build_call(MlirOperation like, MlirOperation func, int n, const MlirValue *operands) {
+  char name[160], phase[16];
+  nn_attr_str(func, "sym_name", name, sizeof name, "");
+  MlirContext ctx = mlirOperationGetContext(func);
+  MlirOperationState state = mlirOperationStateGet(nn_string_ref("func.call"), mlirOperationGetLocation(like));
+  MlirOperation end = nn_function_return(func);
+  mlirOperationStateAddOperands(&state, n, operands);
+  for (int r = 0; r < nn_function_n_results(func); r++)
+    mlirOperationStateAddResults(&state, 1, (MlirType[]){mlirValueGetType(mlirOperationGetOperand(end, r))});
+  MlirNamedAttribute callee = mlirNamedAttributeGet(mlirIdentifierGet(ctx, nn_string_ref("callee")),
+                                                    mlirFlatSymbolRefAttrGet(ctx, nn_string_ref(name)));
+  mlirOperationStateAddAttributes(&state, 1, &callee);
+  MlirOperation call = mlirOperationCreate(&state);
+  nn_set_attr(call, &NN_STR(ATTR_phase, nn_attr_str(like, ATTR_phase, phase, sizeof phase, "forward")));
+  return call;
+}
+
 MlirOperation remat_call_again(AgainKernels *kernels, const PlanProgram *p, int step, const MlirValue *operands) {
   const PlanStep *s = &p->steps[step];
   MlirOperation func = p->kernels[s->kernel].func, part = {NULL};
@@ -133,19 +150,11 @@ MlirOperation remat_call_again(AgainKernels *kernels, const PlanProgram *p, int 
     kernels->items = reallocate_array(kernels->items, (size_t)kernels->n + 1, sizeof *kernels->items);
     kernels->items[kernels->n++] = (AgainKernel){step, part};
   }
-  nn_attr_str(part, "sym_name", name, sizeof name, "");
-  MlirContext ctx = mlirOperationGetContext(func);
-  MlirOperationState state = mlirOperationStateGet(nn_string_ref("func.call"), mlirOperationGetLocation(s->op));
-  MlirOperation end = nn_function_return(part);
+  MlirValue *read = allocate_array((size_t)s->n_inputs, sizeof *read);
+  int n = 0;
   for (int o = 0; o < s->n_inputs; o++)
-    if (s->reads_again[o]) mlirOperationStateAddOperands(&state, 1, &operands[o]);
-  for (int r = 0; r < nn_function_n_results(part); r++)
-    mlirOperationStateAddResults(&state, 1, (MlirType[]){mlirValueGetType(mlirOperationGetOperand(end, r))});
-  MlirNamedAttribute callee = mlirNamedAttributeGet(mlirIdentifierGet(ctx, nn_string_ref("callee")),
-                                                    mlirFlatSymbolRefAttrGet(ctx, nn_string_ref(name)));
-  mlirOperationStateAddAttributes(&state, 1, &callee);
-  MlirOperation call = mlirOperationCreate(&state);
-  char phase[16];
-  nn_set_attr(call, &NN_STR(ATTR_phase, nn_attr_str(s->op, ATTR_phase, phase, sizeof phase, "forward")));
+    if (s->reads_again[o]) read[n++] = operands[o];
+  MlirOperation call = remat_build_call(s->op, part, n, read);
+  free(read);
   return call;
 }

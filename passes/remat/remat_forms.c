@@ -28,14 +28,19 @@ static ScanForm form_of(const ScanPair *p, ScanForm choice) {
   return p->has[choice] ? choice : SCAN_ROWS;
 }
 
-static void make_form(RematForms *f, const ScanForm *choice) {
+static MlirOperation clone_of(RematForms *f, MlirOperation from) {
   char name[128];
-  MlirOperation func = mlirOperationClone(f->origin);
+  MlirOperation func = mlirOperationClone(from);
   mlirBlockInsertOwnedOperationAfter(mlirModuleGetBody(f->module), f->origin, func);
   nn_attr_str(func, "sym_name", name, sizeof name, "");
   char *symbol = nn_free_symbol(f->module, name);
   nn_set_attr(func, &NN_STR("sym_name", symbol));
   free(symbol);
+  return func;
+}
+
+static void make_form(RematForms *f, const ScanForm *choice) {
+  MlirOperation func = clone_of(f, f->origin);
   ScanPair pairs[PAIRS];
   int n = scan_pairs_find(func, pairs, PAIRS), n_segmented = 0;
   for (int i = 0; i < n; i++) {
@@ -62,7 +67,7 @@ void remat_forms_build(RematForms *f, MlirModule module, MlirOperation func, con
                     .persistent = persistent_bytes,
                     .far = far,
                     .origin = func,
-                    .items = allocate_array(ALL, sizeof *f->items)};
+                    .items = allocate_array(ALL + 1, sizeof *f->items)};
   f->n_loops = scan_pairs_find(func, pairs, PAIRS);
   for (int i = 0; i < PAIRS; i++) choice[i] = SCAN_PRODUCTS;
   if (f->n_loops) make_form(f, choice);
@@ -72,7 +77,7 @@ void remat_forms_build(RematForms *f, MlirModule module, MlirOperation func, con
 static void make_forms(RematForms *f) {
   ScanPair pairs[PAIRS];
   ScanForm choice[PAIRS];
-  if (f->n > 1 || !f->n_loops) return;
+  if (f->n > 1) return;
   scan_pairs_find(f->origin, pairs, PAIRS);
   int n = 1;
   for (int i = 0; i < f->n_loops && n <= ALL; i++) n *= SCAN_FORMS;
@@ -116,20 +121,37 @@ static void try_form(RematForms *f, int form, const RematGoal *goal, double effo
   remat_plan_free(&plan);
 }
 
+// Nothing fits, for all the memory far away: one more form, the best with its largest updates split. What a form takes
+// to be large does not depend on the budget, so that a budget of what is found then can be met.
+static void try_split(RematForms *f, const RematGoal *goal, RematPlan *best, int *best_form) {
+  enum { PART = 3 };   // of the arena that is read by an update worth splitting
+  if (!f->far || goal->budget == 0 || best->arena <= goal->budget || f->split < 0) return;
+  if (!f->split) {
+    MlirOperation func = clone_of(f, f->items[*best_form].func);
+    f->split = remat_split_updates(f->module, func, best->arena / PART) > 0 ? f->n : -1;
+    if (f->split < 0) mlirOperationDestroy(func);
+    else add_form(f, func, f->items[*best_form].n_segmented);
+  }
+  if (f->split > 0) try_form(f, f->split, goal, 1, best, best_form);
+}
+
 int remat_forms_find(RematForms *f, const RematGoal *goal, RematPlan *plan) {
   static const double quick = 0.15;
   bool solves = goal->policy == REMAT_POLICY_SOLVE &&
                 (goal->budget > 0 ? f->items[0].q.arena_none > goal->budget : goal->max_overhead >= 0);
-  if (!solves || !f->n_loops) {
-    remat_find(&f->items[0].q, goal, f->persistent, plan);
-    remat_check_plan(&f->items[0].q, plan);
-    return 0;
-  }
   int best = -1;
   *plan = (RematPlan){0};
-  make_forms(f);
-  for (int i = 0; i < f->n; i++) try_form(f, i, goal, quick, plan, &best);
-  try_form(f, best, goal, 1, plan, &best);
+  if (!solves || !f->n_loops) {
+    best = 0;
+    remat_find(&f->items[0].q, goal, f->persistent, plan);
+    remat_check_plan(&f->items[0].q, plan);
+  } else {
+    make_forms(f);
+    for (int i = 0; i < f->n; i++)
+      if (i != f->split) try_form(f, i, goal, quick, plan, &best);
+    try_form(f, best, goal, 1, plan, &best);
+  }
+  if (solves) try_split(f, goal, plan, &best);
   return best;
 }
 
@@ -160,16 +182,16 @@ int64_t remat_forms_bytes(const RematForms *f) {
 
 MlirOperation remat_forms_end(RematForms *f, int keep) {
   char name[128];
-  bool cloned = f->n_loops > 0;
-  MlirOperation kept = cloned && keep >= 0 ? f->items[keep].func : f->origin;
+  bool cloned = f->n_loops > 0 || f->split > 0;
+  MlirOperation kept = keep >= 0 ? f->items[keep].func : f->origin;
   nn_attr_str(f->origin, "sym_name", name, sizeof name, "");
   for (int i = 0; i < f->n; i++) {
     step_bound_free(&f->items[i].bound);
     step_problem_free(&f->items[i].q);
     plan_program_free(&f->items[i].p);
-    if (cloned && i != keep) mlirOperationDestroy(f->items[i].func);
+    if (i != keep && !mlirOperationEqual(f->items[i].func, f->origin)) mlirOperationDestroy(f->items[i].func);
   }
-  if (cloned && keep >= 0) {
+  if (!mlirOperationEqual(kept, f->origin)) {
     mlirOperationDestroy(f->origin);
     nn_set_attr(kept, &NN_STR("sym_name", name));
   }

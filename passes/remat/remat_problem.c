@@ -301,6 +301,36 @@ static bool is_shared(const StepProblem *q, int node) {
   return any;
 }
 
+// The home that a value is, or the update of, -1: none.
+static int home_of(const StepProblem *q, int value) {
+  int root = q->p->values[value].root;
+  for (int h = 0; h < q->n_homes; h++)
+    if (q->node_value[h] == root || (q->home_result[h] >= 0 && q->p->result[q->home_result[h]] == root)) return h;
+  return -1;
+}
+
+// Bytes of results that an update can write over near copies of homes that nobody reads behind it: where those are at
+// home near there are no such copies, which is found out as below.
+static int64_t overlap_of_copies(const StepProblem *q, const PlanLayout *l, int i) {
+  PlanProgram *p = q->p;
+  const PlanStep *s = &p->steps[i];
+  int64_t bytes = 0;
+  for (int r = 0; r < s->n_results && step_role(s->op) == REMAT_UPDATE; r++) {
+    const PlanInstance *made = &l->instances[l->first_instance[i] + r];
+    bool over = made->inplace >= 0 || is_persistent(l, l->first_instance[i] + r);
+    for (int o = 0; o < s->n_inputs && !over; o++) {
+      int root = p->values[s->inputs[o]].root;
+      if (home_of(q, root) < 0 || p->values[root].bytes != p->values[made->value].bytes) continue;
+      bool last = true;
+      for (int j = i + 1; j < p->n_steps && last; j++)
+        for (int k = 0; k < p->steps[j].n_inputs; k++) last &= p->values[p->steps[j].inputs[k]].root != root;
+      over = last && plan_inplace_allowed(p, i, r, o);
+      if (over) bytes += plan_align(p, p->values[root].bytes);
+    }
+  }
+  return bytes;
+}
+
 // A step that writes over an operand needs less than its operands and results together; so does a part while part 0
 // still holds its bytes. The solver adds them up, and has no negative workspace: every node gets a workspace larger by
 // the largest saving, less its own, and the difference is taken off what is fixed, or, where that is too little, added
@@ -311,7 +341,8 @@ static void count_savings(StepProblem *q, const PlanLayout *l, int64_t persisten
   int64_t most = 0;
   q->saved = allocate_array((size_t)n, sizeof *q->saved);
   for (int v = q->n_arg_nodes; v < n; v++) {
-    if (q->part[v] == 0) q->saved[v] = step_problem_overlap(q, l, q->first_step[v]);
+    if (q->part[v] == 0)
+      q->saved[v] = step_problem_overlap(q, l, q->first_step[v]) + overlap_of_copies(q, l, q->first_step[v]);
     int64_t saved = q->part[v] > 0 && is_shared(q, v) ? q->nodes[v - q->part[v]].bytes : q->saved[v];
     q->nodes[v].workspace -= saved;
     if (-q->nodes[v].workspace > most) most = -q->nodes[v].workspace;

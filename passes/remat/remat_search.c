@@ -339,7 +339,7 @@ static bool keep_smaller(RematPlan *best, RematPlan *plan) {
 
 // The smallest arena that is found with that goal's effort.
 static RematPlan find_least(const Search *search, const RematGoal *goal) {
-  enum { ATTEMPTS = 6, WIDEST = 32, FINER = 3 };
+  enum { ATTEMPTS = 6, WIDEST = 32, FINER = 3, HALVES = 4 };
   Search least = begin(search->q, goal, search->persistent, 0);
   consider_policy(&least, REMAT_POLICY_NONE);
   consider_policies(&least);
@@ -352,9 +352,17 @@ static RematPlan find_least(const Search *search, const RematGoal *goal) {
   remat_schedule_free(&found);
   RematPlan plan = end(&tight);
   keep_smaller(&best, &plan);
-  int64_t part = WIDEST;
+  int64_t part = WIDEST, low = remat_min_budget_bound(&search->q->problem) - search->q->slack;
   // the usual moves are fewer where nodes are more; lowering many takes many
   double moves = fmin(fmax(search->problem.n_nodes / 1000.0, 0.3), 2);
+  // with copies plans of far less need others than those of the smallest peak found: between that and what none can be
+  for (int i = 0; i < rounds(search, HALVES) && search->problem.far && best.arena > low; i++) {
+    Search between = begin(search->q, goal, search->persistent, low + (best.arena - low) / 2);
+    solve_under_budget(&between, NULL, moves);
+    plan = end(&between);
+    int64_t tried = between.budget;
+    if (!keep_smaller(&best, &plan) || best.arena > tried) low = tried;
+  }
   // a search for a budget from there goes below what the search for the smallest peak found
   for (int i = 0; i < rounds(search, ATTEMPTS); i++) {
     Search below = begin(search->q, goal, search->persistent, best.arena - best.arena / part);
