@@ -39,6 +39,14 @@ def segment_softmax(x):
     return torch.cat([torch.softmax(x[NODE == s], 0) for s in range(3)])[torch.argsort(torch.argsort(NODE, stable=True), stable=True)]
 
 
+def fft(x):
+    return torch.view_as_real(torch.fft.fft(torch.view_as_complex(x)))
+
+
+def ifft(x):
+    return torch.view_as_real(torch.fft.ifft(torch.view_as_complex(x)))
+
+
 # name, in the language, in PyTorch, tensors
 CASES = [
     ('elu', 'elu(x)', F.elu, A),
@@ -189,6 +197,9 @@ CASES = [
     ('arange', 'x + arange(5) * arange(7, -3, -2) + arange(0.5, 1, 0.1)', lambda x: x + torch.arange(5) * torch.arange(7, -3, -2) + torch.arange(0.5, 1, 0.1, dtype=x.dtype), X),
     ('linspace', 'x + linspace(-1, 2, 5)', lambda x: x + torch.linspace(-1, 2, 5, dtype=x.dtype), X),
     ('narrow', 'narrow(x, -1, -3, 2)', lambda x: x.narrow(-1, 1, 2), R),
+    *[(f'rfft_{n}', 'rfft(x)', lambda x: torch.view_as_real(torch.fft.rfft(x)), drawn(50, 2, n)) for n in (9, 66, 77, 256)],
+    *[(f'irfft_{n}', f'irfft(x, n={n})', lambda x, n=n: torch.fft.irfft(torch.view_as_complex(x), n), drawn(51, 2, n // 2 + 1, 2)) for n in (9, 70, 77, 91)],
+    *[(f'fft_{n}', f'fft(x, inverse={inverse})', transform, drawn(52, 2, n, 2)) for n, inverse, transform in ((12, 'true', ifft), (70, 'false', fft), (144, 'true', ifft))],
     ('segment_softmax', 'segment_softmax(x, node, 4)', segment_softmax, SEQ),
 ]
 
