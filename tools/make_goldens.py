@@ -19,6 +19,7 @@ import torch.nn as nn
 import torch.nn.functional as F
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import golden_architectures as architectures
 import golden_format as gf
 import golden_gradients as gradients
 import golden_losses as losses
@@ -266,6 +267,24 @@ def main():
         no_decay(vectors, adamw, 0.05, lr=1e-3), ema=0.9999, schedule=warmup(1000), loss_of=lambda y, data: {'loss': F.cross_entropy(y[0], data['label'], label_smoothing=0.1)})
     zoo('neural_ode', dict(N=4, width=4, groups=2, steps=3), models.NeuralOde(4, 2, 3), {'image': ('U8', (4, 1, 28, 28), 256), 'label': ('U8', (4,), 10)},
         all_of(sgd, lr=0.1, momentum=0.9), schedule=warmup(100))
+    zoo('pointnet', dict(N=6, points=9, classes=5, width=3, p=0, eps=1e-3), architectures.PointNet(3, 5), {'shape': ('f', (6, 9, 3), 0), 'label': ('I32', (6,), 5)}, all_of(adam, lr=1e-3, eps=1e-3),
+        schedule=lambda step: 0.99998 ** step, loss_of=architectures.pointnet_losses)
+    zoo('moe', dict(B=2, T=8, width=8, layers=2, heads=2, inner=6, experts=4, chosen=2, capacity_percent=80, vocabulary=24),
+        architectures.MixtureOfExperts(24, 8, 2, 2, 6, 4, 2, 80), tokens(2, 8, 24), all_of(adamw, lr=6e-4, betas=(0.9, 0.95), weight_decay=0.1), clip=1.0, schedule=warmup(100),
+        loss_of=lambda y, data: {'text': F.cross_entropy(y[0].flatten(0, 1), data['target'].flatten().long()), 'balanced': 0.01 * y[1]})
+    zoo('ctc', dict(N=3, bands=12, T=18, L=4, letters=6, channels=2, width=5, layers=2), architectures.Speech(12, 6, 2, 5, 2),
+        {'spectrogram': ('f', (3, 1, 12, 18), 0), 'frames': ('I32', (3,), 19), 'text': ('I32', (3, 4), 5), 'length': ('I32', (3,), 4)}, all_of(adam, lr=3e-4), clip=10,
+        loss_of=architectures.speech_losses)
+    zoo('mamba', dict(B=2, T=9, width=6, layers=2, states=4, vocabulary=30), architectures.Mamba(30, 6, 2, 4), tokens(2, 9, 30),
+        no_decay(lambda n, p: 'norm' in n or 'ssm' in n or n.endswith('bias'), adamw, 0.1, lr=6e-4, betas=(0.9, 0.95)), clip=1.0, schedule=warmup(700))
+    zoo('swin', dict(N=2, size=64, classes=5, width=4, window=2, head=2, d1=2, d2=1, d3=1, d4=1, p=0), architectures.Swin(4, 2, 2, (2, 1, 1, 1), 5), images(2, 64, 5),
+        no_decay(lambda n, p: p.dim() == 1 or 'table' in n, adamw, 0.05, lr=1e-3), clip=5.0, schedule=warmup(1000),
+        loss_of=lambda y, data: {'loss': F.cross_entropy(y[0], data['label'], label_smoothing=0.1)})
+    zoo('t5', dict(B=2, S=9, T=7, width=8, layers=2, heads=2, inner=12, vocabulary=30, buckets=8, furthest=6, p=0), architectures.T5(30, 8, 2, 2, 12, 8, 6),
+        {'source': ('I32', (2, 9), 30), 'before': ('I32', (2, 7), 30), 'target': ('I32', (2, 7), 30)}, all_of(torch.optim.Adafactor, lr=0.01, eps=(2 ** -23, 1e-3)),
+        loss_of=lambda y, data: {'loss': F.cross_entropy(y[0].flatten(0, 1), data['target'].flatten().long())})
+    zoo('fno', dict(N=3, points=72, width=4, modes=3, layers=2), architectures.FourierOperator(4, 3, 2), {'a': ('f', (3, 72), 0), 'u': ('f', (3, 72), 0)},
+        all_of(adam, lr=1e-3, weight_decay=1e-4), loss_of=lambda y, data: {'loss': ((y[0] - data['u']).norm(dim=1) / data['u'].norm(dim=1)).mean()})
     carried = lambda y, data: y[0].losses
     make('pinn_heat', 'test/models/pinn_heat.nn', sizes(N=7, width=6), gradients.HeatEquation(6), {'x': ('f', (7, 1), 0), 't': ('f', (7, 1), 0)}, all_of(adam, lr=5e-3),
          loss_of=carried)
