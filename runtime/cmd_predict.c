@@ -51,12 +51,15 @@ static bool check_options(const PredictOptions *o, const char *extra) {
   const SampleOptions *s = &o->sample;
   const NncFunction *f = program_function("predict");
   bool shown = o->classes || o->labels, sampled = s->count > 0, draws = sampled || (f && function_draws(f));
-  bool sampling = s->prompt || s->temperature >= 0 || s->top_k || s->top_p > 0 || s->recompute;
+  bool sampling = s->prompt || s->temperature >= 0 || s->top_k || s->top_p > 0 || s->recompute || s->beams;
+  bool drawing = s->temperature >= 0 || s->top_k || s->top_p > 0 || o->seed >= 0;
   const char *fault = extra ? "unexpected argument"
                       : sampled && (o->inputs || o->outputs || o->json || o->classes)
                           ? "--sample goes without --inputs, --outputs, --classes and --json"
                       : !sampled && sampling
-                          ? "--prompt, --temperature, --top-k, --top-p and --recompute are for --sample"
+                          ? "--prompt, --temperature, --top-k, --top-p, --beams and --recompute are for --sample"
+                      : s->beams && drawing
+                          ? "--beams draws nothing: without --temperature, --top-k, --top-p and --seed"
                       : !draws && o->seed >= 0 ? "--seed is for --sample and for models that draw numbers"
                       : !sampled && !o->inputs ? "--inputs is needed, or --sample for a language model"
                       : (o->outputs || o->json) && (shown || (o->outputs && o->json))
@@ -88,6 +91,8 @@ static const Option options[] = {
     OPTION(PredictOptions, sample.top_k, "top-k", "K", INTEGER, "draw from the K likeliest tokens only", .least = 1),
     OPTION(PredictOptions, sample.top_p, "top-p", "P", READ,
            "draw from the likeliest of these whose probabilities add up to P", .read = read_share),
+    OPTION(PredictOptions, sample.beams, "beams", "K", INTEGER,
+           "not drawn: the likeliest text that a search finds which goes on with K at once", .least = 1),
     OPTION(PredictOptions, sample.recompute, "recompute", NULL, FLAG,
            "compute the whole context for each token, also in a program of nnc --kv-cache"),
     OPTION(PredictOptions, seed, "seed", "S", INTEGER, "of the draws (default {seed}; with --sample 0)"),

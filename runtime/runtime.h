@@ -718,6 +718,7 @@ typedef struct SampleOptions {
   int64_t count, top_k;                    // tokens to draw; of how many likeliest, 0: all
   double top_p;                            // of the likeliest whose probabilities add up to that, 1: all
   double temperature;                      // 0: always the likeliest
+  int64_t beams;                           // of a search for the likeliest text instead of draws; 0: draws
   bool recompute;                          // the whole context for each token, also where there are caches
   uint64_t seed;
   DeviceOptions device;

@@ -7,20 +7,7 @@
 #include "runtime/checksum.h"
 #include "runtime/comm/comm.h"
 #include "runtime/runtime.h"
-
-typedef struct Sampler {
-  const SampleOptions *o;
-  Labels labels;
-  Session s;
-  const NncTensor *input, *output;   // tokens [B, T], scores [B, T, V]
-  int64_t context, tokens;           // T, V
-  bool text;                         // tokens are bytes
-  bool carries;                      // states go on with the text
-  int64_t passed;                    // tokens that have gone into the states, or into decode's caches
-  bool told;                         // that the caches are of no use any more
-  int64_t n, capacity, *sequence;    // Owned: the prompt and what was drawn
-  double *scores;                    // Owned: of the token that comes next
-} Sampler;
+#include "runtime/sample.h"
 
 // ---------------------------------------------------------------------------------------------------------------------
 // What is sampled from
@@ -118,27 +105,35 @@ static bool read_prompt(Sampler *p) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Scores
 
+// Rows beside the beams go along with the first.
+static int64_t token_at(const Sampler *p, int64_t row, int64_t k) {
+  return p->sequence[(row < p->beams ? row : 0) * p->capacity + k];
+}
+
 // The next token of the sequence through decode, at its position.
 static bool run_position(Sampler *p) {
   const NncFunction *f = executor_function(p->s.decode);
   for (int i = 0; i < f->n_args; i++) {
     const NncTensor *t = &f->args[i];
     if (t->role != NNC_INPUT) continue;
-    int64_t value = t->whole ? p->passed : p->sequence[p->passed], element = dtype_bytes(t->dtype);
-    for (int64_t k = 0; k < tensor_elements(t); k++)
+    for (int64_t k = 0, element = dtype_bytes(t->dtype); k < tensor_elements(t); k++) {
+      int64_t value = t->whole ? p->passed : token_at(p, k, p->passed);
       convert_elements(NNC_I64, &value, t->dtype, p->s.arena.base + t->offset + k * element, 1);
+    }
   }
   p->passed++;
   return executor_run(p->s.decode, NULL, NULL);
 }
 
-static bool read_scores(Sampler *p, Executor *e, int64_t row) {
+// Of beam b: row `row` + b `rows` of the output.
+static bool read_scores(Sampler *p, Executor *e, int64_t row, int64_t rows) {
   const NncFunction *f = executor_function(e);
   for (int i = 0; i < f->n_results; i++) {
     const NncTensor *t = &f->results[i];
     if (t->role != NNC_OUTPUT || strcmp(t->name, p->output->name) != 0) continue;
-    convert_elements(t->dtype, executor_result(e, t) + row * p->tokens * dtype_bytes(t->dtype), NNC_F64, p->scores,
-                     p->tokens);
+    for (int b = 0; b < p->beams; b++)
+      convert_elements(t->dtype, executor_result(e, t) + (row + b * rows) * p->tokens * dtype_bytes(t->dtype), NNC_F64,
+                       p->scores + b * p->tokens, p->tokens);
     return true;
   }
   return false;
@@ -150,7 +145,7 @@ static bool run_model(Sampler *p, int64_t first, int64_t after) {
   int64_t elements = tensor_elements(p->input), element = dtype_bytes(p->input->dtype);
   char *at = p->s.arena.base + p->input->offset;
   for (int64_t i = 0; i < elements; i++) {
-    int64_t k = first + i % p->context, token = k < p->n ? p->sequence[k] : after;
+    int64_t k = first + i % p->context, token = k < p->n ? token_at(p, i / p->context, k) : after;
     convert_elements(NNC_I64, &token, p->input->dtype, at + i * element, 1);
   }
   session_write_aside(&p->s, f, 0);
@@ -204,13 +199,13 @@ static bool run_cached(Sampler *p) {
   if (is_quicker_at_once(p)) {
     if (!run_model(p, 0, 0)) return false;
     // the scores may lie where the caches go
-    if (!read_scores(p, p->s.predict, p->n - 1) || !fill_caches(p, p->n)) return false;
+    if (!read_scores(p, p->s.predict, p->n - 1, p->context) || !fill_caches(p, p->n)) return false;
     p->passed = p->n;
     return true;
   }
   while (p->passed < p->n)
     if (!run_position(p)) return false;
-  return read_scores(p, p->s.decode, 0);
+  return read_scores(p, p->s.decode, 0, 1);
 }
 
 // Where the context begins. States take in whole contexts that are full; one that the sequence ends in is looked at
@@ -225,7 +220,7 @@ static bool pass_on(Sampler *p, int64_t *first) {
 }
 
 // The scores of what follows the sequence.
-static bool run(Sampler *p, int64_t after) {
+bool sampler_run(Sampler *p, int64_t after) {
   int64_t first;
   if (p->s.decode && p->n <= p->context) return run_cached(p);
   if (p->s.decode && !p->told)
@@ -238,17 +233,17 @@ static bool run(Sampler *p, int64_t after) {
   if (!pass_on(p, &first) || (p->carries && !session_save_carried(&p->s, &saved))) return false;
   bool ok = run_model(p, first, after);
   if (!session_restore_carried(&p->s, saved) || !ok) return false;
-  return read_scores(p, p->s.predict, p->n - first - 1);
+  return read_scores(p, p->s.predict, p->n - first - 1, p->context);
 }
 
 // A model that sees what comes after a token says nothing about what follows it.
 static bool check_causal(Sampler *p) {
   int64_t bytes = p->tokens * (int64_t)sizeof *p->scores;
   if (p->n >= p->context || p->s.decode) return true;   // the compiler has looked
-  if (!run(p, 0)) return false;
+  if (!sampler_run(p, 0)) return false;
   double *first = xmalloc((size_t)bytes);
   memcpy(first, p->scores, (size_t)bytes);
-  bool ok = run(p, 1), same = memcmp(first, p->scores, (size_t)bytes) == 0;
+  bool ok = sampler_run(p, 1), same = memcmp(first, p->scores, (size_t)bytes) == 0;
   free(first);
   if (ok && !same)
     report_error("--sample: the scores of %s after a token depend on the tokens behind it; a language model sees those "
@@ -257,7 +252,7 @@ static bool check_causal(Sampler *p) {
   return ok && same;
 }
 
-static void print_token(const Sampler *p, int64_t token, bool first) {
+void sampler_print(const Sampler *p, int64_t token, bool first) {
   if (p->text) putchar((int)token);
   else if (p->labels.n) fputs(p->labels.names[token], stdout);
   else printf("%s%lld", first ? "" : " ", (long long)token);
@@ -265,9 +260,9 @@ static void print_token(const Sampler *p, int64_t token, bool first) {
 
 static bool sample(Sampler *p) {
   const DrawOptions options = {p->o->temperature, p->o->top_k, p->o->top_p};
-  for (int64_t i = 0; i < p->n; i++) print_token(p, p->sequence[i], i == 0);
+  for (int64_t i = 0; i < p->n; i++) sampler_print(p, p->sequence[i], i == 0);
   for (int64_t i = 0; i < p->o->count && !signals_stop_requested(); i++) {
-    if (!run(p, 0)) return false;
+    if (!sampler_run(p, 0)) return false;
     double uniform = philox_uniform(p->o->seed, philox_stream("sample"), (uint64_t)i);
     int64_t token = draw_token(p->scores, p->tokens, &options, uniform);
     if (token < 0) {
@@ -275,26 +270,50 @@ static bool sample(Sampler *p) {
       return false;
     }
     append(p, token);
-    print_token(p, token, false);
+    sampler_print(p, token, false);
     fflush(stdout);
   }
   putchar('\n');
   return !signals_stop_requested();
 }
 
+// Room for the beams, each of which begins with the prompt.
+static bool make_beams(Sampler *p) {
+  int64_t room = p->n + p->o->count, batch = p->input->dim[0];
+  if (p->o->beams > batch) {
+    report_error("--beams=%lld are rows of a batch, and the program is compiled for a batch of %lld",
+                 (long long)p->o->beams, (long long)batch);
+    return false;
+  }
+  if (p->o->beams && p->carries) {
+    report_error("--beams is for models without states that go on with a text");
+    return false;
+  }
+  if (!p->o->beams) return true;
+  if (p->o->count > INT32_MAX) {
+    report_error("--beams keeps whole texts: --sample is at most %d", INT32_MAX);
+    return false;
+  }
+  p->beams = (int)p->o->beams;
+  p->sequence = xrealloc(p->sequence, sizeof *p->sequence * (size_t)(p->beams * room));
+  for (int b = 1; b < p->beams; b++) memcpy(p->sequence + b * room, p->sequence, sizeof *p->sequence * (size_t)p->n);
+  p->capacity = room;
+  return true;
+}
+
 bool sample_text(const SampleOptions *o) {
-  Sampler p = {.o = o};
+  Sampler p = {.o = o, .beams = 1};
   const NncFunction *f = program_function("predict");
   int functions = SESSION_PREDICT | (program_function("decode") && !o->recompute ? SESSION_DECODE : 0);
-  bool ok = labels_open(&p.labels, o->labels) && find_tensors(&p, f) && read_prompt(&p) &&
+  bool ok = labels_open(&p.labels, o->labels) && find_tensors(&p, f) && read_prompt(&p) && make_beams(&p) &&
             session_open(&p.s, functions, &o->device) && weights_load_given(o->weights, &p.s.arena) &&
             arena_push_persistent(&p.s.arena) && session_begin_text(&p.s, NULL) &&
             (!p.s.decode || session_clear_caches(&p.s));
   ok = ranks_begin_together(ok, &p.s, o->weights, (RankFact){"--sample", (uint64_t)o->count, true},
                             (RankFact){"another prompt", checksum_of(p.sequence, p.n * (int64_t)sizeof *p.sequence),
                                        false});
-  if (ok) p.scores = xmalloc(sizeof *p.scores * (size_t)p.tokens);
-  ok = ok && ranks_end_together(check_causal(&p) && sample(&p));
+  if (ok) p.scores = xmalloc(sizeof *p.scores * (size_t)(p.beams * p.tokens));
+  ok = ok && ranks_end_together(check_causal(&p) && (o->beams ? beam_search(&p) : sample(&p)));
   session_close(&p.s);
   labels_close(&p.labels);
   free(p.sequence);
