@@ -93,6 +93,9 @@ static int add_data(Text *t, MlirAttribute list) {
     add_string(t, entry(d, "reader"), "");
     add_strings(t, "names", entry(d, "names"));
     add_strings(t, "files", entry(d, "files"));
+    add_integers(t, "field_counts", entry(d, "field_counts"));
+    text_add(t, ",.hash=%lld,.separator=%lld", (long long)integer(entry(d, "hash"), 0),
+             (long long)integer(entry(d, "separator"), ','));
     add_integers(t, "file_counts", entry(d, "file_counts"));
     add_dtype(t, entry(d, "dtype"));
     int reader = optional_reader(entry(d, "reader"));

@@ -14,6 +14,7 @@ const ReaderKind data_readers[READERS] = {
     {"tokens", true, NN_I32, "tokens(\"train.bin\"): tokens, or tokens and targets"},
     {"images", true, NN_U8,
      "images(\"train\"): images, or images and classes, of a folder with a folder for each class"},
+    {"csv", false, NN_F32, "csv(\"table.csv\", fields=[\"y\", [\"a\", \"b\"]]): a column, or several, for each name"},
 };
 
 bool data_is_text(int reader) { return reader == READER_BYTES || reader == READER_TOKENS; }
@@ -44,7 +45,7 @@ bool data_reader_of(Elaborator *e, const AstStmt *s, Reader *out) {
   }
   elaborator_error(e, data_reader(s)->pos, "unknown data reader '%s'", callee);
   if (nearest.best) elaborator_hint(e, "did you mean '%s'?", nearest.best);
-  else elaborator_hint(e, "the readers are idx, npy, safetensors, bytes, tokens and images");
+  else elaborator_hint(e, "the readers are idx, npy, safetensors, bytes, tokens, images and csv");
   return false;
 }
 
@@ -356,6 +357,7 @@ bool data_check_argument_names(Elaborator *e, const AstStmt *s, Reader reader) {
       [READER_NPY] = {AHEAD},
       [READER_SAFETENSORS] = {AHEAD, "fields", "whole", "csr"},
       [READER_BYTES] = {AHEAD, "sequence", "continued"},
+      [READER_CSV] = {"begin", "end", "fields", "hash", "separator"},
       [READER_IMAGES] = {"num_workers", "prefetch_factor", "resize", "skip_broken"},
       [READER_TOKENS] = {AHEAD, "sequence", "continued", "fields", "dtype"},
   };

@@ -12,6 +12,7 @@ typedef enum Reader {
   READER_BYTES,
   READER_TOKENS,
   READER_IMAGES,
+  READER_CSV,
   READERS
 } Reader;
 typedef struct ReaderKind {

@@ -11,6 +11,9 @@ typedef struct ReaderCall {
   const char *dtype;       // of raw tokens
   int64_t num_workers, prefetch_factor, resize;
   bool skip_broken;
+  int n_field_counts, *field_counts;   // of csv
+  int64_t hash;
+  int separator;
   double begin, end;
   int64_t sequence;
   bool whole, continued;
@@ -51,6 +54,40 @@ static bool read_files(Elaborator *e, const CallArg *a, ReaderCall *r) {
   return n > 0 || elaborator_error(e, a->pos, "expected a file name, found an empty list");
 }
 
+// fields=["y", ["a", "b"]]: one column for a name, or several.
+static bool read_columns(Elaborator *e, const CallArg *a, ReaderCall *r) {
+  int n = a->value.kind == VALUE_LIST ? a->value.list.n : 0, all = 0;
+  const Value *items = a->value.list.items;
+  for (int i = 0; i < n; i++) all += items[i].kind == VALUE_LIST ? items[i].list.n : 1;
+  r->fields = elaborator_alloc(e, sizeof *r->fields * (size_t)(all + 1));
+  r->field_counts = elaborator_alloc(e, sizeof *r->field_counts * (size_t)(n + 1));
+  for (int i = 0; i < n; i++) {
+    bool several = items[i].kind == VALUE_LIST;
+    const Value *names = several ? items[i].list.items : &items[i];
+    r->field_counts[r->n_field_counts++] = several ? items[i].list.n : 1;
+    for (int k = 0; k < r->field_counts[i]; k++) {
+      if (names[k].kind != VALUE_STRING)
+        return elaborator_error(e, a->pos, "expected the name of a column, found %s", value_describe(e, names[k]));
+      r->fields[r->n_fields++] = names[k].s;
+    }
+    if (r->field_counts[i] == 0) return elaborator_error(e, a->pos, "expected names of columns, found an empty list");
+  }
+  return n > 0 || elaborator_error(e, a->pos, "'fields' must be a list with the columns of each name, found %s",
+                                   value_describe(e, a->value));
+}
+
+static bool read_csv_option(Elaborator *e, const CallArg *a, ReaderCall *r) {
+  if (strcmp(a->name, "fields") == 0) return read_columns(e, a, r);
+  if (strcmp(a->name, "hash") == 0) {
+    r->hash = a->value.kind == VALUE_INT ? a->value.i : 0;
+    return r->hash > 0 || elaborator_error(e, a->pos, "'hash' must be a positive number of categories, found %s",
+                                           value_describe(e, a->value));
+  }
+  bool one = a->value.kind == VALUE_STRING && strlen(a->value.s) == 1 && !strchr("\"\n\r", a->value.s[0]);
+  if (one) r->separator = (unsigned char)a->value.s[0];
+  return one || elaborator_error(e, a->pos, "'separator' must be one character, such as \";\"");
+}
+
 static bool read_option(Elaborator *e, const CallArg *a, Reader reader, ReaderCall *r) {
   double number;
   bool begin = strcmp(a->name, "begin") == 0, end = strcmp(a->name, "end") == 0;
@@ -63,6 +100,7 @@ static bool read_option(Elaborator *e, const CallArg *a, Reader reader, ReaderCa
     *(begin ? &r->begin : &r->end) = number;
     return true;
   }
+  if (reader == READER_CSV) return read_csv_option(e, a, r);
   if (strcmp(a->name, "resize") == 0 && reader == READER_IMAGES) {
     r->resize = a->value.kind == VALUE_INT ? a->value.i : 0;
     return (r->resize > 0 && r->resize < 1 << 15) ||
@@ -104,7 +142,7 @@ static bool read_call(Elaborator *e, const AstStmt *s, Reader reader, ReaderCall
   const AstExpr *x = data_reader(s);
   int n_names = s->setting.n_targets;
   CallArg *args = elaborator_alloc(e, sizeof *args * (size_t)(x->call.n_args + 1));
-  *r = (ReaderCall){.end = 1, .prefetch_factor = 2, .num_workers = reader == READER_IMAGES ? 2 : 0};
+  *r = (ReaderCall){.end = 1, .separator = ',', .prefetch_factor = 2, .num_workers = reader == READER_IMAGES ? 2 : 0};
   if (!data_check_argument_names(e, s, reader)) return false;
   r->counts = elaborator_alloc(e, sizeof *r->counts * (size_t)(x->call.n_args + 1));
   bool ok = true;
@@ -131,6 +169,16 @@ static bool read_call(Elaborator *e, const AstStmt *s, Reader reader, ReaderCall
   if (reader == READER_SAFETENSORS && r->n_fields == 0) {
     r->fields = elaborator_alloc(e, sizeof *r->fields * (size_t)(n_names + 1));
     for (int i = 0; i < n_names; i++) r->fields[r->n_fields++] = s->setting.targets[i].text;
+  }
+  if (reader == READER_CSV) {
+    if (r->n_fields == 0) {
+      r->fields = elaborator_alloc(e, sizeof *r->fields * (size_t)(n_names + 1));
+      r->field_counts = elaborator_alloc(e, sizeof *r->field_counts * (size_t)(n_names + 1));
+      for (int i = 0; i < n_names; i++) r->fields[r->n_fields++] = s->setting.targets[i].text, r->field_counts[i] = 1;
+      r->n_field_counts = n_names;
+    }
+    return r->n_field_counts == n_names ||
+           elaborator_error(e, x->pos, "%d fields do not feed %d names", r->n_field_counts, n_names);
   }
   if (reader == READER_TOKENS && r->n_fields > 1)
     return elaborator_error(e, x->pos, "a text is one field, found %d", r->n_fields);
@@ -234,6 +282,9 @@ static bool line_attribute(Elaborator *e, const AstStmt *s, int n, DataInput *in
       return elaborator_error(e, s->setting.targets[i].pos,
                               "'%s' is read as rows of edges, one integer for each edge, but has %d axes%s",
                               input->name, input->type.rank, nn_dtype_is_float(input->type.dtype) ? " of floats" : "");
+    if (r.hash && nn_dtype_is_float(input->type.dtype))
+      return elaborator_error(e, s->setting.targets[i].pos, "categories are integers: give the type, %s=i32[N, …]",
+                              input->name);
     if (input->whole == r.whole) continue;
     return elaborator_error(e, s->setting.targets[i].pos, "'%s' is read whole in %s only", input->name,
                             r.whole ? "this line" : "the data line");
@@ -252,6 +303,9 @@ static bool line_attribute(Elaborator *e, const AstStmt *s, int n, DataInput *in
       named_attr(e, "names", names),
       named_attr(e, "files", data_texts(e, r.n_files, r.files)),
       named_attr(e, "file_counts", integers(e, r.n_counts, r.counts)),
+      named_attr(e, "field_counts", integers(e, r.n_field_counts, r.field_counts)),
+      named_attr(e, "hash", int_attr(e, r.hash)),
+      named_attr(e, "separator", int_attr(e, r.separator)),
       named_attr(e, "resize", int_attr(e, r.resize)),
       named_attr(e, "skip_broken", int_attr(e, r.skip_broken)),
       named_attr(e, "num_workers", int_attr(e, r.num_workers)),

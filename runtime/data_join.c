@@ -16,6 +16,7 @@ typedef struct DataReader {
 static const DataReader readers[] = {{"idx", data_read_idx, false},
                                      {"npy", data_read_npy, false},
                                      {"safetensors", data_read_safetensors, false},
+                                     {"csv", data_read_csv, false},
                                      {"bytes", data_read_bytes, true},
                                      {"tokens", data_read_tokens, true}};
 
@@ -180,7 +181,8 @@ static bool find_all(const NncData *d, int i, const char *folder, DataPaths *out
 bool data_read_line(const NncData *d, const NncFunction *f, const char *folder, Column *columns) {
   if (d->open) return d->open(d, f, folder, columns);
   const DataReader *reader = find_reader(d->reader);
-  bool one_file = strcmp(d->reader, "safetensors") == 0;   // for all names
+  bool csv = strcmp(d->reader, "csv") == 0, one_file = csv || strcmp(d->reader, "safetensors") == 0;   // for all names
+  int field = 0;
   for (int i = 0; i < (reader->text ? 1 : d->n_names); i++) {
     DataPaths files = {0};
     DataSource s = {.field = i < d->n_fields ? d->fields[i]
@@ -192,6 +194,11 @@ bool data_read_line(const NncData *d, const NncFunction *f, const char *folder, 
                     .in_place = d->num_workers > 0,
                     .whole = d->whole,
                     .input = function_input(f, d->names[i])};
+    if (csv) {
+      s.columns = d->fields + field, s.n_columns = d->field_counts[i];
+      s.hash = d->hash, s.separator = (char)d->separator;
+      field += d->field_counts[i];
+    }
     bool ok = find_all(d, one_file ? 0 : i, folder, &files) && read_files(reader, &s, &files, &columns[i]);
     data_paths_free(&files);
     if (!ok || (s.in_place && !columns[i].fetch && !open_pieces(&columns[i]))) return false;

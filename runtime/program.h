@@ -300,6 +300,9 @@ typedef struct NncData {   // one `data` or `eval` line of the train section
   bool skip_broken;   // images: of one that cannot be read the next takes the place
   int n_fields;
   const char *const *fields;              // safetensors: tensor names, one per input
+  const int32_t *field_counts;            // csv: columns of each name
+  int64_t hash;                           // csv: cells are categories, with so many numbers; 0: numbers
+  int32_t separator;                      // csv: a character
   int64_t begin_permille, end_permille;   // part of the records used, 0..1000
   // bytes, tokens: tokens per record; names = tokens, targets (shifted by one); records overlap by none
   int64_t sequence;

@@ -407,10 +407,16 @@ typedef struct DataSource {   // how to open one file of a reader
   bool in_place;            // the records stay in the file: what it says of them is read and checked, block is NULL
   bool whole;               // safetensors: the tensor is one record
   const NncTensor *input;   // that the file feeds; NULL: none
+  // csv: names of the columns that make up a record; numbers of the categories, 0: these are numbers; between cells
+  int n_columns;
+  const char *const *columns;
+  int64_t hash;
+  char separator;
 } DataSource;
 bool data_read_idx(const DataSource *s, Column *out);
 bool data_read_npy(const DataSource *s, Column *out);
 bool data_read_safetensors(const DataSource *s, Column *out);
+bool data_read_csv(const DataSource *s, Column *out);
 // Columns of single tokens.
 bool data_read_bytes(const DataSource *s, Column *tokens);
 bool data_read_tokens(const DataSource *s, Column *tokens);

@@ -37,7 +37,7 @@ static inline void check_column(Column *c) {
 // Also after a failure: what the reader had made until then is the caller's.
 static inline void free_column(Column *c) {
   free(c->path);
-  free(c->block);
+  if (!c->borrows) free(c->block);
 }
 
 #endif
