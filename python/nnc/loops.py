@@ -6,6 +6,7 @@ import re
 from .text import KEYWORDS, Call, Const, Expr, Index, List, Loop, Name, Op, Param, Statement, Value, Var, transform, walk
 
 LONGEST = 40          # statements of a round
+FEWEST_NAMED = 5      # rounds of a loop over names such as layer1, which are written by themselves where they are fewer
 
 
 def find_loops(statements: list, outputs: list, base: str) -> list:
@@ -42,8 +43,13 @@ def read_by(s) -> list[Value]:
     return [i for i, *_ in s.carried] + [v for b in s.body for v in read_by(b)]
 
 
+def split(path: str) -> list[str]:
+    """Numbers, and what is between them: layers.0.norm1 has two."""
+    return re.findall(r'\d+|\D+', path)
+
+
 def numbers_out(path: str) -> str:
-    return '.'.join('#' if p.isdigit() else p for p in path.split('.'))
+    return ''.join('#' if p.isdigit() else p for p in split(path))
 
 
 def statement_key(s, base: str):
@@ -158,9 +164,11 @@ def labels(nodes: list, base: str) -> tuple[str, list]:
         paths = [path_of(e) for e in column]
         if paths[0] is None or all(p == paths[0] for p in paths):
             continue
-        for parts in zip(*(p.split('.') for p in paths)):
+        for at, parts in enumerate(zip(*map(split, paths))):
             if all(p == parts[0] for p in parts):
                 continue
+            if len(parts) < FEWEST_NAMED and at and not split(paths[0])[at - 1].endswith('.'):
+                raise Mismatch
             numbers = [int(p) for p in parts]
             if numbers != list(range(numbers[0], numbers[0] + len(numbers))) or counted not in (None, numbers):
                 raise Mismatch
@@ -213,7 +221,7 @@ ARGUMENT_NAMES: dict[str, dict[int, str]] = {'linear': {1: 'features'}, 'conv2d'
 def counted_path(first: Expr, second: Expr, counter: str) -> str | None:
     """The path of a node with {i} where the next round has another number."""
     a, b = path_of(first), path_of(second)
-    return None if a is None else '.'.join(p if p == q else f'{{{counter}}}' for p, q in zip(a.split('.'), b.split('.')))
+    return None if a is None else ''.join(p if p == q else f'{{{counter}}}' for p, q in zip(split(a), split(b)))
 
 
 def template(window: list, initial: dict, before: dict, carried_nodes: set, names: dict, paths: list) -> list:

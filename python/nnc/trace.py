@@ -11,6 +11,7 @@ import torch
 import torch.fx
 
 from . import source
+from .growing import shorten_growing_concats
 from .inline import inline_regions
 
 IDENTITY = {'aten.contiguous', 'aten.clone', 'aten.alias', 'aten.lift_fresh_copy', 'aten.detach_', 'aten.lift_fresh', 'aten.positive'}
@@ -126,6 +127,7 @@ def trace(module: torch.nn.Module, args: tuple, kwargs: dict, known: set) -> tup
     """The operations of a module on these inputs, and those without a translator that nothing is known to be made of."""
     ep = torch.export.export(module, args, kwargs, strict=False)
     inline_regions(ep)
+    shorten_growing_concats(ep.graph)
     functional = False
     for _ in range(12):
         parameters, buffers = signature(module, ep)

@@ -48,3 +48,12 @@ def test_all_unknown_operations_are_named_with_their_place(tmp_path):
     text = str(e.value)
     assert 'qr' in text and 'fft' in text and 'test_text.py:' in text
     assert not list(tmp_path.iterdir())
+
+
+def test_growing_concatenations_are_a_loop():
+    torchvision = pytest.importorskip('torchvision')
+    from check import check
+    module = torchvision.models.DenseNet(growth_rate=4, block_config=(2, 6), num_init_features=8, bn_size=2, num_classes=3)
+    text = check(module, (torch.randn(2, 3, 64, 64),)).text
+    assert 'for i in 1..7 {' in text and 'as "features.denseblock2.denselayer{i}"' in text and text.count('block dense_layer') == 1
+    assert 'as "features.denseblock1.denselayer2"' in text       # of two rounds no loop is made
