@@ -236,6 +236,37 @@ class Swin(nn.Module):
         return self.head(self.last(self.layers(self.norm(self.embed(image / 255).permute(0, 2, 3, 1)))).mean((1, 2)))
 
 
+class MbConv(nn.Module):
+    def __init__(self, inputs, outputs, expansion, kernel, stride):
+        super().__init__()
+        inner, conv = expansion * inputs, lambda i, o, k=1, s=1, g=1: nn.Sequential(nn.Conv2d(i, o, k, s, k // 2, groups=g, bias=False), nn.BatchNorm2d(o, 1e-3, 0.01))
+        self.adds, self.expand = stride == 1 and inputs == outputs, conv(inputs, inner) if expansion != 1 else None
+        self.depthwise, self.reduce, self.widen = conv(inner, inner, kernel, stride, inner), nn.Conv2d(inner, (inputs + 3) // 4, 1), nn.Conv2d((inputs + 3) // 4, inner, 1)
+        self.project = conv(inner, outputs)
+
+    def forward(self, x):
+        y = F.silu(self.depthwise(F.silu(self.expand(x)) if self.expand else x))
+        y = self.project(y * self.widen(F.silu(self.reduce(y.mean((2, 3), keepdim=True)))).sigmoid())
+        return x + y if self.adds else y
+
+
+class EfficientNet(nn.Module):
+    """With depths and channels of its own instead of factors."""
+
+    def __init__(self, stem, stages, last, classes):
+        super().__init__()
+        conv = lambda i, o, k, s: [nn.Conv2d(i, o, k, s, k // 2, bias=False), nn.BatchNorm2d(o, 1e-3, 0.01), nn.SiLU()]
+        layers, inputs = conv(3, stem, 3, 2), stem
+        for expansion, kernel, stride, channels, depth in stages:
+            for i in range(depth):
+                layers.append(MbConv(inputs, channels, expansion, kernel, 1 if i else stride))
+                inputs = channels
+        self.layers, self.head = nn.Sequential(*layers, *conv(inputs, last, 1, 1)), nn.Linear(last, classes)
+
+    def forward(self, image):
+        return self.head(self.layers(image / 255).mean((2, 3)))
+
+
 class T5Attention(nn.Module):
     def __init__(self, d, heads):
         super().__init__()
@@ -323,3 +354,22 @@ class FourierOperator(nn.Module):
         for i, layer in enumerate(self.layers):
             v = layer(v) if i + 1 == len(self.layers) else F.gelu(layer(v))
         return self.project2(F.gelu(self.project1(v.transpose(1, 2))))[..., 0]
+
+
+class Unet3d(nn.Module):
+    def __init__(self, width, classes):
+        super().__init__()
+        conv = lambda i, o: nn.Sequential(nn.Conv3d(i, o, 3, padding=1, bias=False), nn.BatchNorm3d(o), nn.ReLU())
+        self.down = nn.ModuleList([nn.Sequential(conv(i, c), conv(c, 2 * c)) for i, c in ((1, width), (2 * width, 2 * width), (4 * width, 4 * width), (8 * width, 8 * width))])
+        self.up = nn.ModuleList([nn.ModuleList([nn.ConvTranspose3d(2 * c, 2 * c, 2, 2), conv(3 * c, c), conv(c, c)]) for c in (8 * width, 4 * width, 2 * width)])
+        self.head = nn.Conv3d(2 * width, classes, 1)
+
+    def forward(self, x):
+        skipped = []
+        for i, analysis in enumerate(self.down):
+            x = analysis(F.max_pool3d(x, 2) if i else x)
+            skipped.append(x)
+        skipped.pop()
+        for larger, a, b in self.up:
+            x = b(a(torch.cat([skipped.pop(), larger(x)], 1)))
+        return self.head(x)

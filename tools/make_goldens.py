@@ -285,6 +285,13 @@ def main():
         loss_of=lambda y, data: {'loss': F.cross_entropy(y[0].flatten(0, 1), data['target'].flatten().long())})
     zoo('fno', dict(N=3, points=72, width=4, modes=3, layers=2), architectures.FourierOperator(4, 3, 2), {'a': ('f', (3, 72), 0), 'u': ('f', (3, 72), 0)},
         all_of(adam, lr=1e-3, weight_decay=1e-4), loss_of=lambda y, data: {'loss': ((y[0] - data['u']).norm(dim=1) / data['u'].norm(dim=1)).mean()})
+    stages = (1, 3, 1, 2, 1), (6, 3, 2, 3, 2), (6, 5, 2, 5, 2), (6, 3, 2, 10, 3), (6, 5, 1, 14, 3), (6, 5, 2, 24, 4), (6, 3, 1, 40, 1)
+    zoo('efficientnet', dict(N=4, size=64, classes=5, smallest=1, wide=0.125, p=0, p_path=0), architectures.EfficientNet(4, stages, 160, 5), images(4, 64, 5),
+        all_of(torch.optim.RMSprop, lr=0.016, alpha=0.9, momentum=0.9, eps=1e-3, weight_decay=1e-5), ema=0.9999, gentle=('project.1.weight', 0.3, 0.5), schedule=warmup(1000),
+        loss_of=lambda y, data: {'loss': F.cross_entropy(y[0], data['label'], label_smoothing=0.1)})
+    zoo('unet3d', dict(N=1, depth=16, size=16, classes=2, width=1), architectures.Unet3d(1, 2),
+        {'volume': ('f', (1, 1, 16, 16, 16), 0), 'label': ('I32', (1, 16, 16, 16), 2), 'weight': ('f', (1, 16, 16, 16), 2)}, all_of(sgd, lr=0.01, momentum=0.99),
+        loss_of=lambda y, data: {'loss': (F.cross_entropy(y[0], data['label'].long(), reduction='none') * data['weight']).sum() / data['weight'].sum()})
     carried = lambda y, data: y[0].losses
     make('pinn_heat', 'test/models/pinn_heat.nn', sizes(N=7, width=6), gradients.HeatEquation(6), {'x': ('f', (7, 1), 0), 't': ('f', (7, 1), 0)}, all_of(adam, lr=5e-3),
          loss_of=carried)
