@@ -142,15 +142,19 @@ static bool are_weights(Shares shares) {
 
 // The value is concave in the shares: a coarse look, then ever smaller steps from the best.
 static void choose_shares(TierBound *bound, Moment *moment) {
-  static const Shares coarse[] = {{0.3, 0, 0, 0.3},     {0.6, 0, 0, 0},   {0, 0, 0, 0.6},      {0.1, 0, 0, 0.1},
-                                  {0.3, 0.3, 0.3, 0.3}, {0.7, 0, 0, 0.7}, {0.1, 0.1, 0.1, 0.1}};
+  static const Shares coarse[] = {{0.1, 0, 0, 0.1},     {0.01, 0, 0, 0.01},  {0.3, 0, 0, 0.3}, {0.03, 0, 0, 0.03},
+                                  {0.6, 0, 0, 0},       {0, 0, 0, 0.6},      {0.7, 0, 0, 0.7}, {0.003, 0, 0, 0.003},
+                                  {0.1, 0.1, 0.1, 0.1}, {0.3, 0.3, 0.3, 0.3}};
   static const Shares directions[] = {{1, 0, 0, 0},   {-1, 0, 0, 0}, {0, 0, 0, 1},  {0, 0, 0, -1}, {1, 0, 0, 1},
                                       {-1, 0, 0, -1}, {0, 1, 0, 0},  {0, -1, 0, 0}, {0, 0, 1, 0},  {0, 0, -1, 0}};
   enum { COARSE = sizeof coarse / sizeof *coarse, DIRECTIONS = sizeof directions / sizeof *directions };
   for (int i = 0; i < COARSE && !is_late(bound); i++) price_shares(bound, moment, coarse[i]);
-  for (double step = 0.16; step > 0.004 && !is_late(bound); step /= 2) {
+  Shares at = moment->shares;
+  double most = fmax(fmax(at.out_before, at.in_before), fmax(at.out_after, at.in_after));
+  for (double step = most / 2; step > most / 80 && !is_late(bound); step /= 2) {
     for (int i = 0; i < DIRECTIONS && !is_late(bound); i++) {
-      Shares at = moment->shares, by = directions[i];
+      Shares by = directions[i];
+      at = moment->shares;
       Shares next = {at.out_before + step * by.out_before, at.in_before + step * by.in_before,
                      at.out_after + step * by.out_after, at.in_after + step * by.in_after};
       if (!are_weights(next)) continue;
