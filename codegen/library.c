@@ -45,7 +45,8 @@ static void add_tensor(Text *t, MlirAttribute name, MlirValue value) {
 }
 
 static void add_inputs(Text *t, MlirModule module, const char *function) {
-  MlirOperation func = nn_module_function(module, function);
+  bool train = strcmp(function, "train") == 0;
+  MlirOperation func = train ? nn_module_train(module) : nn_module_function(module, function);
   if (mlirOperationIsNull(func)) return;
   char role[32];
   bool any = false;

@@ -130,12 +130,32 @@ static int add_groups(Text *t, MlirAttribute list) {
 }
 
 // The statements of a function of two numbers, as the frontend wrote them.
-static void add_schedule(Text *t, MlirAttribute schedule) {
+static void add_schedule(Text *t, const char *name, MlirAttribute schedule) {
   if (mlirAttributeIsNull(schedule)) return;
   MlirStringRef body = mlirStringAttrGetValue(schedule);
-  text_add(
-      t, "#include <math.h>\nstatic double schedule(double step, double steps) {\n  (void)step, (void)steps;\n%.*s}\n",
-      (int)body.length, body.data);
+  text_add(t, "#include <math.h>\nstatic double %s(double step, double steps) {\n  (void)step, (void)steps;\n%.*s}\n",
+           name, (int)body.length, body.data);
+}
+
+static int add_phases(Text *t, MlirAttribute list) {
+  int n = mlirAttributeIsNull(list) ? 0 : (int)mlirArrayAttrGetNumElements(list);
+  Text rows = {0};
+  for (int i = 0; i < n; i++) {
+    MlirAttribute p = mlirArrayAttrGetElement(list, i), schedule = entry(p, "schedule");
+    char *name = text_format("schedule_%d", i);
+    add_schedule(t, name, schedule);
+    text_add(&rows, "  {.name=");
+    add_string(&rows, entry(p, "name"), "");
+    text_add(&rows, ",.optimizer=");
+    add_string(&rows, entry(p, "optimizer"), "");
+    text_add(&rows, ",.every=%lld,.first_group=%lld,.n_groups=%lld,.schedule=%s},\n",
+             (long long)integer(entry(p, "every"), 1), (long long)integer(entry(p, "first"), 0),
+             (long long)integer(entry(p, "groups"), 0), mlirAttributeIsNull(schedule) ? "0" : name);
+    free(name);
+  }
+  if (n) text_add(t, "static const NncPhase phases[] = {\n%.*s  {0}};\n", (int)rows.size, rows.data);
+  text_free(&rows);
+  return n;
 }
 
 static void add_training(Text *t, MlirOperation top, MlirAttribute schedule) {
@@ -158,7 +178,8 @@ void tables_add_program(const CodegenTarget *target, Text *out, MlirModule modul
   MlirAttribute (*get)(MlirOperation, MlirStringRef) = mlirOperationGetAttributeByName;
   int n_data = add_data(out, get(top, mlirStringRefCreateFromCString(ATTR_data)));
   int n_groups = add_groups(out, get(top, mlirStringRefCreateFromCString(ATTR_groups)));
-  add_schedule(out, get(top, mlirStringRefCreateFromCString(ATTR_schedule)));
+  int n_phases = add_phases(out, get(top, mlirStringRefCreateFromCString(ATTR_phases)));
+  add_schedule(out, "schedule", get(top, mlirStringRefCreateFromCString(ATTR_schedule)));
   target->write_definitions(target, out);
   text_add(out, "const NncProgram nnc_program = {\n  .model=");
   add_string(out, get(top, mlirStringRefCreateFromCString(ATTR_model)), "model");
@@ -181,7 +202,7 @@ void tables_add_program(const CodegenTarget *target, Text *out, MlirModule modul
            (long long)nn_attr_i64(top, ATTR_arena, 0), (long long)nn_attr_i64(top, ATTR_persistent, 0),
            (long long)nn_attr_i64(top, ATTR_far_arena, 0), (long long)nn_attr_i64(top, ATTR_far_persistent, 0),
            (long long)nn_attr_i64(top, ATTR_budget, 0));
-  MlirOperation train = nn_module_function(module, "train");
+  MlirOperation train = nn_module_train(module);
   add_string(out,
              mlirOperationIsNull(train) ? mlirAttributeGetNull()
                                         : get(train, mlirStringRefCreateFromCString(ATTR_remat)),
@@ -199,6 +220,7 @@ void tables_add_program(const CodegenTarget *target, Text *out, MlirModule modul
     add_string(out, get(top, mlirStringRefCreateFromCString(ATTR_shard)), "");
     text_add(out, ",.ranks=%lld,\n", (long long)nn_attr_i64(top, ATTR_ranks, 0));
   }
+  if (n_phases) text_add(out, "  .n_phases=%d,.phases=phases,\n", n_phases);
   add_training(out, top, get(top, mlirStringRefCreateFromCString(ATTR_schedule)));
   text_add(out, "};\n");
   if (options->library) library_write_table(module, options, target->facts.name, out);

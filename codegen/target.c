@@ -99,12 +99,10 @@ void codegen_target_set_costs(CodegenTarget *target, const CostTable *table) { t
 int codegen_target_match_costs(const CodegenTarget *target, CostTable *table, MlirModule module, int *n_steps) {
   MlirOperation functions[16];
   int n = nn_public_functions(module, functions, 16), matched = 0;
-  bool trains = !mlirOperationIsNull(nn_module_function(module, "train"));
+  bool trains = !mlirOperationIsNull(nn_module_train(module));
   *n_steps = 0;
   for (int f = 0; f < n; f++) {
-    char name[16];
-    nn_attr_str(functions[f], "sym_name", name, sizeof name, "");
-    if (trains && strcmp(name, "train") != 0 && strcmp(name, "accumulate") != 0) continue;   // what bench measures
+    if (trains && !nn_is_train(functions[f]) && !nn_is_accumulate(functions[f])) continue;   // what bench measures
     NnStepList list = nn_flatten(functions[f]);
     for (int i = 0; i < list.n; i++) {
       // of a loop no step is measured

@@ -146,6 +146,7 @@ typedef enum AstStmtKind {
   AST_ASSERT,       // assert_
   AST_EXPR,         // expr; the last statement of a body, when it is one, is the body's value
   AST_SETTING,      // setting; only inside train
+  AST_PHASE,        // phase; only inside train
 } AstStmtKind;
 
 struct AstStmt {
@@ -195,6 +196,11 @@ struct AstStmt {
       AstArg *args;
       int n_args;
     } setting;
+    struct {
+      AstName name;
+      AstBody body;
+      AstExpr *every;
+    } phase;   // phase critic { } every 5; every NULL: each step
   };
 };
 

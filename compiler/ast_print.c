@@ -344,6 +344,7 @@ static void print_stmt_head(Printer *p, const AstStmt *s) {
     if (s->setting.n_targets > 0) fputs(":", p->out);
     print_names(p, s->setting.targets, s->setting.n_targets);
     break;
+  case AST_PHASE: fprintf(p->out, "phase %s", s->phase.name.text); break;
   }
 }
 
@@ -371,6 +372,10 @@ static void print_stmt(Printer *p, const AstStmt *s) {
   case AST_EXPR: print_expr(p, NULL, s->expr); break;
   case AST_ASSERT: print_expr(p, NULL, s->assert_.condition); break;
   case AST_SETTING: print_args(p, s->setting.args, s->setting.n_args); break;
+  case AST_PHASE:
+    if (s->phase.every) print_expr(p, "every", s->phase.every);
+    print_body(p, &s->phase.body);
+    break;
   }
   p->indent -= 2;
 }

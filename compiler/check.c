@@ -25,9 +25,8 @@ static void check_module(const Options *options, const AstFile *file, MlirContex
   MlirModule module = elaborate(ctx, file, options->defines.list, options->defines.n, options->dtype);
   if (mlirModuleIsNull(module)) return;
   // without a loss there is nothing more to find than what grad() is asked for
-  const char *passes = mlirOperationIsNull(nn_module_function(module, "train"))
-                           ? "gradients"
-                           : "gradients,simplify,layout,simplify,autodiff";
+  const char *passes = mlirOperationIsNull(nn_module_train(module)) ? "gradients"
+                                                                    : "gradients,simplify,layout,simplify,autodiff";
   NnPipeline pipeline;
   NnPipelineHooks hooks = {0};
   char error[NN_ERROR_SIZE];

@@ -286,9 +286,9 @@ static MlirWalkResult find_f16(MlirOperation op, void *found) {
 // Gradients of f16 vanish without a scale, which is easily forgotten.
 static void default_loss_scale(Elaborator *e) {
   bool f16 = false;
-  MlirOperation train = nn_module_function(e->module, "train");
-  if (mlirOperationIsNull(train) || nn_has_attr(mlirModuleGetOperation(e->module), ATTR_loss_scale)) return;
-  mlirOperationWalk(train, find_f16, &f16, MlirWalkPreOrder);
+  if (nn_has_attr(mlirModuleGetOperation(e->module), ATTR_loss_scale)) return;
+  NN_FOREACH_OP (op, mlirModuleGetBody(e->module))
+    if (nn_is(op, "func.func") && nn_is_train(op)) mlirOperationWalk(op, find_f16, &f16, MlirWalkPreOrder);
   if (f16) settings_loss_scale(e, 65536, 2000);
 }
 
@@ -307,6 +307,8 @@ MlirModule elaborate(MlirContext ctx, const AstFile *file, Define *defines, int 
                   .diagnostics = file->diagnostics,
                   .pool = pool_create(),
                   .precision = NN_F32,
+                  .in_phase = -1,
+                  .only_phase = -1,
                   .stack_base = __builtin_frame_address(0)};
   int errors = diag_error_count(e.diagnostics);
   diag_hold(e.diagnostics);

@@ -246,15 +246,19 @@ MlirValue value_before_widening(MlirValue v) {
   return nn_dtype_is_narrow(nn_value_type(x).dtype) && nn_value_type(v).dtype == NN_F32 ? x : v;
 }
 
+static const char *output_name(Elaborator *e, const AstItem *model, int i) {
+  const char *name = e->only_phase < 0 ? "" : e->phases[e->only_phase].name, *dot = *name ? "." : "";
+  return i < 0 ? elaborator_format(e, "output.%s%s%s", name, dot, model->name.text)
+               : elaborator_format(e, "output.%s%s%s.%d", name, dot, model->name.text, i);
+}
+
 static void tap_outputs(Elaborator *e, const AstItem *b, const Value *result) {
   NnBuilder *builder = elaborator_builder(e);
   builder->loc = location_of(e, b->name.pos);
-  if (result->kind == VALUE_TENSOR)
-    nn_tap(builder, value_before_widening(result->tensor), elaborator_format(e, "output.%s", b->name.text));
+  if (result->kind == VALUE_TENSOR) nn_tap(builder, value_before_widening(result->tensor), output_name(e, b, -1));
   for (int i = 0; result->kind == VALUE_LIST && i < result->list.n; i++)
     if (result->list.items[i].kind == VALUE_TENSOR)
-      nn_tap(builder, value_before_widening(result->list.items[i].tensor),
-             elaborator_format(e, "output.%s.%d", b->name.text, i));
+      nn_tap(builder, value_before_widening(result->list.items[i].tensor), output_name(e, b, i));
 }
 
 static void remember_call(Elaborator *e, const AstItem *b, const char *path, int n, const CallArg *args, Value result,

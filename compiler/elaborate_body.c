@@ -273,6 +273,7 @@ static bool exec_statement(Elaborator *e, const AstStmt *s, Value *result, bool 
   case AST_CHECKPOINT: return exec_checkpoint(e, s);
   case AST_ASSERT: return exec_assert(e, s);
   case AST_SETTING: return exec_setting(e, s);
+  case AST_PHASE: return exec_phase(e, s);
   case AST_EXPR:
     if (s->expr->kind == AST_IF) return eval_if(e, s->expr, result, has_result);
     *has_result = true;

@@ -416,6 +416,18 @@ static bool collect_line(Elaborator *e, const AstStmt *s, int *n, int *capacity,
   return ok;
 }
 
+static bool infer_from_body(Elaborator *e, const AstBody *body, int n, DataInput *inputs) {
+  bool ok = true;
+  for (int i = 0; ok && i < body->n; i++) {
+    const AstStmt *s = body->stmts[i];
+    if (s->kind == AST_ASSIGN) ok = infer_from_expression(e, s->assign.value, n, inputs);
+    if (s->kind == AST_PHASE) ok = infer_from_body(e, &s->phase.body, n, inputs);
+    for (int k = 0; ok && s->kind == AST_SETTING && !data_is_data(s) && !data_is_eval(s) && k < s->setting.n_args; k++)
+      ok = infer_from_expression(e, s->setting.args[k].value, n, inputs);
+  }
+  return ok;
+}
+
 bool data_inputs(Elaborator *e, int *n, DataInput **out) {
   const AstBody *body = &e->train->body;
   int capacity = 0;
@@ -428,11 +440,5 @@ bool data_inputs(Elaborator *e, int *n, DataInput **out) {
   for (int i = 0; i < body->n; i++)
     if (data_is_eval(body->stmts[i]))
       ok = data_reader_of(e, body->stmts[i], &reader) && data_check_argument_names(e, body->stmts[i], reader) && ok;
-  for (int i = 0; ok && i < body->n; i++) {
-    const AstStmt *s = body->stmts[i];
-    if (s->kind == AST_ASSIGN) ok = infer_from_expression(e, s->assign.value, *n, *out);
-    for (int k = 0; ok && s->kind == AST_SETTING && !data_is_data(s) && !data_is_eval(s) && k < s->setting.n_args; k++)
-      ok = infer_from_expression(e, s->setting.args[k].value, *n, *out);
-  }
-  return ok && infer_rest(e, *n, *out) && check_batches(e, *n, *out);
+  return ok && infer_from_body(e, body, *n, *out) && infer_rest(e, *n, *out) && check_batches(e, *n, *out);
 }

@@ -175,7 +175,8 @@ Slot *function_state(Elaborator *e, MlirValue value) {
 MlirValue elaborator_random_key(Elaborator *e) {
   int64_t words = 4;
   MlirValue key = placeholder(e, nn_type(NN_I32, 1, &words));
-  PUSH(e, e->function->keys, e->function->n_keys, e->function->cap_keys, key);
+  int row = phase_draw(e);
+  PUSH(e, e->function->keys, e->function->n_keys, e->function->cap_keys, ((RandomKey){key, row}));
   return key;
 }
 
@@ -190,11 +191,11 @@ static const char *other_of_name(Elaborator *e, Function *f, const char *path) {
   if (strcmp(path, "loss_scale") == 0 || strcmp(path, "loss_scale.good_steps") == 0) return "the loss scale";
   if (strncmp(path, "grad.", 5) == 0 && has_slot(f, path + 5))
     return elaborator_format(e, "the gradient of '%s'", path + 5);
-  for (int i = 0; strncmp(path, "output.", 7) == 0 && i < e->n_called; i++) {
-    const char *model = e->called[i]->name.text;
-    size_t n = strlen(model);
-    if (strncmp(path + 7, model, n) == 0 && (!path[7 + n] || path[7 + n] == '.'))
-      return elaborator_format(e, "an output of model '%s'", model);
+  for (int i = 0; strncmp(path, "output.", 7) == 0 && i < (e->phased ? e->n_phases : e->n_called); i++) {
+    const char *of = e->phased ? e->phases[i].name : e->called[i]->name.text;
+    size_t n = strlen(of);
+    if (strncmp(path + 7, of, n) == 0 && (!path[7 + n] || path[7 + n] == '.'))
+      return elaborator_format(e, "an output of %s '%s'", e->phased ? "phase" : "model", of);
   }
   for (const char *dot = strchr(path, '.'); dot; dot = strchr(dot + 1, '.')) {
     const char *parameter = elaborator_format(e, "%.*s", (int)(dot - path), path);
@@ -359,9 +360,11 @@ static void write_arguments(Elaborator *e, Function *f, MlirOperation func, int 
     dictionaries[n] = nn_attr_dictionary(ctx, n_attrs, attrs);
   }
   if (f->n_keys) {
-    NnType type = nn_type(NN_I32, 2, (int64_t[]){f->n_keys, 4});
+    int rows = 0;
+    for (int i = 0; i < f->n_keys; i++) rows = f->keys[i].row >= rows ? f->keys[i].row + 1 : rows;
+    NnType type = nn_type(NN_I32, 2, (int64_t[]){rows, 4});
     MlirValue rng = add_argument(func, type, loc);
-    for (int i = 0; i < f->n_keys; i++) materialise_key(e, rng, i, f->keys[i]);
+    for (int i = 0; i < f->n_keys; i++) materialise_key(e, rng, f->keys[i].row, f->keys[i].value);
     dictionaries[n++] = nn_attr_dictionary(ctx, 2, (NnAttr[]){NN_STR(ATTR_role, "rng"), NN_STR(ATTR_name, "rng")});
   }
   for (int state = 0; state < 2; state++) {

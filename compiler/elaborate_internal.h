@@ -99,6 +99,7 @@ typedef struct Output {
 typedef struct Score {
   const char *name;
   bool is_loss;
+  int phase;   // -1: of the section
   AstPos pos;
   MlirValue value;
 } Score;   // a loss or metric line
@@ -116,6 +117,11 @@ typedef struct Replacement {
   MlirValue *value;   // by slot; null where it is a state
 } Replacement;
 
+typedef struct RandomKey {
+  MlirValue value;   // placeholder
+  int row;           // of the argument
+} RandomKey;
+
 typedef struct Function {
   const char *name;
   Mode mode;
@@ -131,8 +137,8 @@ typedef struct Function {
   NameTable places;   // of paths among the slots
   int *slot_of;       // by number of the placeholder, + 1
   int cap_slot_of;
-  int n_keys, cap_keys;
-  MlirValue *keys;
+  int n_keys, cap_keys, n_shared_draws;
+  RandomKey *keys;
   int n_outputs, cap_outputs;
   Output *outputs;
   int n_scores, cap_scores;
@@ -151,6 +157,27 @@ typedef struct Group {
   bool frozen;
   bool matched;
 } Group;
+
+typedef struct Setting {
+  const AstStmt *line;
+  int phase;   // -1: of the section
+} Setting;
+
+// A part of the training with an optimizer of its own. A section without phases is one.
+typedef struct Phase {
+  const AstStmt *line;   // NULL: the whole section
+  const char *name;      // "" of that
+  int64_t every;         // it is run in steps that are multiples
+  const AstStmt *parameters;
+  int n_patterns;
+  const char **patterns;       // of the paths that it trains
+  int first_group, n_groups;   // its own
+  const char *optimizer;       // NULL: it has a mistake
+  const char *schedule;        // as C; NULL: none
+  double clip_norm;
+  bool clips;
+  int n_draws;   // random tensors inside
+} Phase;
 
 struct Elaborator {
   MlirContext ctx;
@@ -181,8 +208,15 @@ struct Elaborator {
   const Staging **main_staging;
   const AstItem *train;   // NULL: none
   int n_settings, cap_settings;
-  const AstStmt **settings;   // the other lines of the train section, as executed
-  int n_groups;
+  Setting *settings;   // the other lines of the train section, as executed
+  bool has_settings;   // they have been read
+  int n_phases;
+  Phase *phases;        // one at least
+  bool phased;          // the section has phases
+  int in_phase;         // the one that is being executed; -1: none
+  int only_phase;       // the one that the function is of; -1: all are
+  int n_shared_draws;   // random tensors outside of the phases
+  int n_groups, cap_groups;
   Group *groups;
   int n_updates, cap_updates;
   struct Update *updates;   // elaborate_optimizer.c
@@ -314,7 +348,8 @@ bool elaborate_train(Elaborator *e);   // @train, @eval and the module's attribu
 bool elaborate_predict(Elaborator *e, const AstItem *model);
 // Builds the models that have not been built, as far as their signatures tell all shapes, for their mistakes only.
 void elaborate_others(Elaborator *e);
-bool exec_setting(Elaborator *e, const AstStmt *s);   // a line of the train section
+bool exec_setting(Elaborator *e, const AstStmt *s);         // a line of the train section
+void hint_parameters(Elaborator *e, const char *pattern);   // those of the function that are nearest
 MlirAttribute text_attr(Elaborator *e, const char *text);
 MlirAttribute int_attr(Elaborator *e, int64_t value);
 MlirAttribute float_attr(Elaborator *e, double value);
@@ -323,7 +358,17 @@ MlirNamedAttribute named_attr(Elaborator *e, const char *name, MlirAttribute val
 void set_module_attr(Elaborator *e, const char *name, MlirAttribute value);
 
 bool train_has_loss(const Elaborator *e);
-bool train_missing_loss(Elaborator *e);   // reports it; false
+bool train_has_line(const Elaborator *e, const AstStmt *s);   // directly in it
+bool train_missing_loss(Elaborator *e);                       // reports it; false
+
+// elaborate_phase.c
+bool phases_find(Elaborator *e);    // in the train section: e->phases; false after reporting
+bool phases_check(Elaborator *e);   // each parameter of the function is in one
+void phases_write(Elaborator *e);   // attributes of the module
+bool exec_phase(Elaborator *e, const AstStmt *s);
+const Phase *phase_of(const Elaborator *e, const char *path);   // that trains a parameter; NULL: none
+const char *phase_name(Elaborator *e, const char *name);        // "critic.loss" in a phase
+int phase_draw(Elaborator *e);                                  // row of the next random key
 
 // elaborate_data.c
 // broken: an error was reported, uses stay silent
@@ -392,7 +437,8 @@ const AstItem *method_named(Elaborator *e, AstItemKind kind, AstPos pos, const c
 
 // elaborate_optimizer.c
 void optimizer_check_declaration(Elaborator *e, const AstItem *o);   // its arguments
-bool settings_optimizer(Elaborator *e, const AstStmt *s);            // and the groups; s NULL: there is no line
+// of the phase, and its groups; s NULL: there is no line
+bool settings_optimizer(Elaborator *e, const AstStmt *s, Phase *phase);
 void optimizer_write_groups(Elaborator *e);
 void optimizer_check_line(Elaborator *e, const AstStmt *s, const AstExpr *x);   // x: the optimizer and its arguments
 void optimizer_check_group(Elaborator *e, const AstStmt *s);
@@ -403,12 +449,15 @@ bool optimizer_is_taken(const char *state);   // the name of something else that
 bool optimizer_keeps(Elaborator *e, const char *state);   // some update has a state of this name
 
 // elaborate_schedule.c
-bool settings_schedule(Elaborator *e, const AstStmt *s, double rate);   // s NULL: there is no line; rate: the
-                                                                        // optimizer's
+// s NULL: there is no line; rate: the optimizer's; *text: as C
+bool settings_schedule(Elaborator *e, const AstStmt *s, double rate, const char **text);
 void schedule_check_line(Elaborator *e, const AstStmt *s, const AstExpr *x);
 
 // elaborate_settings.c
-bool settings_known(Elaborator *e, const AstStmt *s);   // reports an unknown keyword
+bool settings_known(Elaborator *e, const AstStmt *s);               // reports an unknown keyword
+bool settings_in_place(Elaborator *e, const AstStmt *s);            // reports one of a phase outside, or inside
+const AstStmt *settings_find(Elaborator *e, const char *keyword);   // of the phase; the only one, NULL: none
+bool settings_read_phase(Elaborator *e, Phase *phase);              // optimizer, groups, schedule, clip
 // optimizer, schedule and group: which one, names of arguments, values that are written out
 void settings_check_line(Elaborator *e, const AstStmt *s);
 bool settings_read(Elaborator *e);                                     // e->settings to module attributes and e->groups

@@ -107,7 +107,7 @@ static bool is_setting(const AstStmt *s, const char *keyword) {
 static void check_setting(Elaborator *e, const AstStmt *s) {
   bool call = is_setting(s, "optimizer") || is_setting(s, "group") || is_setting(s, "schedule") ||
               is_setting(s, "loss_scale");
-  if (!settings_known(e, s) || is_setting(s, "data") || is_setting(s, "eval")) return;
+  if (!settings_known(e, s) || is_setting(s, "data") || is_setting(s, "eval") || is_setting(s, "parameters")) return;
   settings_check_line(e, s);
   int outside = e->frame->n;
   if (is_setting(s, "schedule")) {
@@ -124,6 +124,14 @@ static void check_setting(Elaborator *e, const AstStmt *s) {
   }
   e->frame->n = outside;
   if (is_setting(s, "average") && s->setting.n_args) know(e, &s->setting.args[0].name);
+}
+
+// Its names end with it.
+static void check_phase(Elaborator *e, const AstStmt *s) {
+  int outside = e->frame->n;
+  if (s->phase.every) check_expr(e, s->phase.every);
+  check_body(e, &s->phase.body);
+  e->frame->n = outside;
 }
 
 static void check_statement(Elaborator *e, const AstStmt *s) {
@@ -152,6 +160,7 @@ static void check_statement(Elaborator *e, const AstStmt *s) {
   case AST_EXPR: check_expr(e, s->expr); return;
   case AST_ASSERT: check_expr(e, s->assert_.condition); return;
   case AST_SETTING: check_setting(e, s); return;
+  case AST_PHASE: check_phase(e, s); return;
   }
 }
 

@@ -131,28 +131,30 @@ static bool read_group_line(Elaborator *e, const AstStmt *s, const Group *base) 
   if (own && !read_call(e, s->pos, own, &(Group){0})) return false;
   if (own) g.value = NULL, read_call(e, s->pos, own, &g);
   if (!read_arguments(e, s->pos, "group", true, n - first, args + n_patterns, &g)) return false;
-  e->groups[e->n_groups++] = g;
+  PUSH(e, e->groups, e->n_groups, e->cap_groups, g);
   return true;
 }
 
-bool settings_optimizer(Elaborator *e, const AstStmt *s) {
+bool settings_optimizer(Elaborator *e, const AstStmt *s, Phase *phase) {
   if (!s) {
-    elaborator_error(e, e->train->pos, "the train section has no optimizer");
+    if (phase->line) elaborator_error(e, phase->line->pos, "phase '%s' has no optimizer", phase->name);
+    else elaborator_error(e, e->train->pos, "the train section has no optimizer");
     elaborator_hint(e, "optimizer adamw(lr=1e-3)");
     return false;
   }
   const AstExpr *x = s->setting.n_args == 1 && !s->setting.args[0].name.text ? s->setting.args[0].value : NULL;
   if (!x || (x->kind != AST_NAME && x->kind != AST_CALL))
     return elaborator_error(e, s->pos, "'optimizer' needs a name and its arguments");
-  e->groups = elaborator_alloc(e, sizeof *e->groups * (size_t)(e->n_settings + 1));
-  e->groups[0].pos = s->pos;
-  bool ok = read_call(e, s->pos, x, &e->groups[0]);
-  if (!e->groups[0].optimizer) return false;
-  e->n_groups = ok;
-  if (ok) set_module_attr(e, ATTR_optimizer, text_attr(e, e->groups[0].optimizer->name.text));
+  Group all = {.pos = s->pos};
+  if (!read_call(e, s->pos, x, &all)) return false;
+  phase->first_group = e->n_groups;
+  phase->optimizer = all.optimizer->name.text;
+  PUSH(e, e->groups, e->n_groups, e->cap_groups, all);
+  bool ok = true;
   for (int i = 0; ok && i < e->n_settings; i++)
-    if (strcmp(e->settings[i]->setting.keyword.text, "group") == 0)
-      ok = read_group_line(e, e->settings[i], &e->groups[0]) && ok;
+    if (e->settings[i].phase == e->in_phase && strcmp(e->settings[i].line->setting.keyword.text, "group") == 0)
+      ok = read_group_line(e, e->settings[i].line, &all);
+  phase->n_groups = e->n_groups - phase->first_group;
   return ok;
 }
 
@@ -172,14 +174,16 @@ void optimizer_write_groups(Elaborator *e) {
 }
 
 int settings_group_of(Elaborator *e, const char *path) {
-  for (int i = 1; i < e->n_groups; i++) {
+  const Phase *phase = phase_of(e, path);
+  if (!phase) return 0;
+  for (int i = phase->first_group + 1; i < phase->first_group + phase->n_groups; i++) {
     for (int k = 0; k < e->groups[i].n_patterns; k++) {
       if (fnmatch(e->groups[i].patterns[k], path, 0) != 0) continue;
       e->groups[i].matched = true;
       return i;
     }
   }
-  return 0;
+  return phase->first_group;
 }
 
 bool settings_averaged(Elaborator *e, const char *path) {

@@ -182,7 +182,7 @@ static bool is_finite(Elaborator *e, const Function *f, AstPos pos) {
   return true;
 }
 
-bool settings_schedule(Elaborator *e, const AstStmt *s, double rate) {
+bool settings_schedule(Elaborator *e, const AstStmt *s, double rate, const char **text) {
   AstPos pos = s ? s->pos : e->train->pos;
   const AstExpr *x = s && s->setting.n_args == 1 && !s->setting.args[0].name.text ? s->setting.args[0].value : NULL;
   if (s && !x) return elaborator_error(e, s->pos, "'schedule' needs a name and its arguments, or a rate");
@@ -191,7 +191,6 @@ bool settings_schedule(Elaborator *e, const AstStmt *s, double rate) {
   NnDtype dtype = e->dtype;
   Value factor;
   MlirValue value;
-  const char *text;
   frame_push(e, &frame, NULL, pos, path_create(e, ""));
   e->dtype = frame.precision = NN_F64;
   for (int i = 0; i < train->n; i++)
@@ -201,8 +200,7 @@ bool settings_schedule(Elaborator *e, const AstStmt *s, double rate) {
     set_variable(e, given[i], pos, value_tensor(function_add_input(e, given[i], nn_scalar(NN_F64), false, NULL)));
   bool ok = evaluate(e, x, pos, rate, &factor) && is_number(e, pos, factor) &&
             value_to_tensor(e, pos, factor, NN_F64, &value) && is_finite(e, f, x ? x->pos : pos) &&
-            write_function(e, f, pos, value, &text);
-  if (ok) set_module_attr(e, ATTR_schedule, text_attr(e, text));
+            write_function(e, f, pos, value, text);
   frame_pop(e);
   e->dtype = dtype;
   function_discard(f);

@@ -8,10 +8,12 @@
 // --- Keywords
 // ----------------------------------------------------------------------------------------------------------------
 
-static const char *const keywords[] = {"data",     "eval",       "loss",       "metric",     "optimizer",
-                                       "group",    "schedule",   "clip",       "accumulate", "epochs",
-                                       "steps",    "batch",      "eval_every", "seed",       "ema",
-                                       "patience", "validation", "labels",     "loss_scale", "average"};
+static const char *const keywords[] = {"data",       "eval",    "loss",       "metric",   "optimizer",  "group",
+                                       "schedule",   "clip",    "accumulate", "epochs",   "steps",      "batch",
+                                       "eval_every", "seed",    "ema",        "patience", "validation", "labels",
+                                       "loss_scale", "average", "parameters"};
+// Those that a phase has for its own.
+static const char *const of_phase[] = {"loss", "metric", "optimizer", "group", "schedule", "clip", "parameters"};
 
 bool settings_known(Elaborator *e, const AstStmt *s) {
   NameSearch nearest = name_search(s->setting.keyword.text);
@@ -24,12 +26,23 @@ bool settings_known(Elaborator *e, const AstStmt *s) {
   return false;
 }
 
-// The only line with this keyword; NULL when there is none.
-static const AstStmt *find_setting(Elaborator *e, const char *keyword) {
+bool settings_in_place(Elaborator *e, const AstStmt *s) {
+  const char *keyword = s->setting.keyword.text;
+  bool own = false, inside = e->in_phase >= 0;
+  for (size_t i = 0; i < sizeof of_phase / sizeof *of_phase; i++) own |= strcmp(keyword, of_phase[i]) == 0;
+  if (inside == own || (!e->phased && strcmp(keyword, "parameters") != 0)) return true;
+  if (inside) return elaborator_error(e, s->pos, "'%s' is a setting of train, not of a phase", keyword);
+  if (e->phased) elaborator_error(e, s->pos, "with phases '%s' stands in one of them", keyword);
+  else elaborator_error(e, s->pos, "'parameters' says what a phase trains, and there is none");
+  if (!e->phased) elaborator_hint(e, "group \"pattern\", frozen=true keeps parameters as they are");
+  return false;
+}
+
+const AstStmt *settings_find(Elaborator *e, const char *keyword) {
   const AstStmt *found = NULL;
   for (int i = 0; i < e->n_settings; i++) {
-    const AstStmt *s = e->settings[i];
-    if (strcmp(s->setting.keyword.text, keyword) != 0) continue;
+    const AstStmt *s = e->settings[i].line;
+    if (e->settings[i].phase != e->in_phase || strcmp(s->setting.keyword.text, keyword) != 0) continue;
     if (found) {
       elaborator_error(e, s->pos, "'%s' is given twice", keyword);
       elaborator_note(e, found->pos, "the first is here");
@@ -43,7 +56,7 @@ static const AstStmt *find_setting(Elaborator *e, const char *keyword) {
 // `clip 1.0`: a setting of one number. *found tells whether it is there.
 static bool read_number(Elaborator *e, const char *keyword, OptionKind kind, double low, double high, double *value,
                         bool *found) {
-  const AstStmt *s = find_setting(e, keyword);
+  const AstStmt *s = settings_find(e, keyword);
   *found = s != NULL;
   if (!s) return true;
   Option option = {keyword, kind, {0}, low, high};
@@ -81,7 +94,7 @@ static bool call_of(Elaborator *e, const AstStmt *s, const char **callee, int *n
 static bool read_loss_scale(Elaborator *e) {
   static const Option options[] = {{"init", OPTION_REAL, OPTION_FLOAT(65536), 1, 0x1p24},
                                    {"every", OPTION_COUNT, OPTION_INT(2000), 1, 1e6}};
-  const AstStmt *s = find_setting(e, "loss_scale");
+  const AstStmt *s = settings_find(e, "loss_scale");
   Value value[2] = {options[0].otherwise, options[1].otherwise};
   double fixed;
   bool found;
@@ -119,7 +132,7 @@ static bool read_lengths(Elaborator *e) {
   bool ok = read_number(e, "epochs", OPTION_REAL, 1e-9, 1e9, &epochs, &has_epochs);
   ok = read_number(e, "steps", OPTION_COUNT, 1, OPTION_BIG, &steps, &has_steps) && ok;
   if (ok && has_epochs && has_steps)
-    return elaborator_error(e, find_setting(e, "steps")->pos, "either 'epochs' or 'steps' can be given, not both");
+    return elaborator_error(e, settings_find(e, "steps")->pos, "either 'epochs' or 'steps' can be given, not both");
   if (has_steps) set_module_attr(e, ATTR_steps, int_attr(e, (int64_t)steps));
   else set_module_attr(e, ATTR_epochs, float_attr(e, epochs));
   return ok;
@@ -132,7 +145,7 @@ static bool check_batch(Elaborator *e) {
   if (!nn_has_attr(mlirModuleGetOperation(e->module), ATTR_batch)) return true;   // the data has mistakes of its own
   int64_t actual = nn_attr_i64(mlirModuleGetOperation(e->module), ATTR_batch, 1);
   if (!found || (int64_t)batch == actual) return true;
-  return elaborator_error(e, find_setting(e, "batch")->pos, "the batch is %lld, the first axis of the data is %lld",
+  return elaborator_error(e, settings_find(e, "batch")->pos, "the batch is %lld, the first axis of the data is %lld",
                           (long long)batch, (long long)actual);
 }
 
@@ -149,14 +162,14 @@ static bool check_evaluation(Elaborator *e) {
     evaluated = evaluated || (s->kind == AST_SETTING && strcmp(s->setting.keyword.text, "eval") == 0);
   }
   if (found && whole) {
-    elaborator_error(e, find_setting(e, "validation")->pos,
+    elaborator_error(e, settings_find(e, "validation")->pos,
                      "data that is read whole has no records to leave out of the training");
     elaborator_hint(e,
                     "masks say which nodes of a graph count: weights= of the loss, and an eval line with another mask");
     return false;
   }
   for (size_t i = 0; !found && !evaluated && i < sizeof needs / sizeof *needs; i++) {
-    const AstStmt *s = find_setting(e, needs[i]);
+    const AstStmt *s = settings_find(e, needs[i]);
     if (!s) continue;
     ok = elaborator_error(e, s->pos, "'%s' needs data to evaluate", needs[i]);
     elaborator_hint(e, "an eval line reads it; validation 0.1 takes a tenth of the training data");
@@ -166,7 +179,7 @@ static bool check_evaluation(Elaborator *e) {
 
 // labels ["cat", "dog"]: names of the classes, which predict prints
 static bool read_labels(Elaborator *e) {
-  const AstStmt *s = find_setting(e, "labels");
+  const AstStmt *s = settings_find(e, "labels");
   CallArg arg;
   if (!s) return true;
   if (s->setting.n_args != 1 || s->setting.args[0].name.text) {
@@ -204,6 +217,13 @@ void settings_check_line(Elaborator *e, const AstStmt *s) {
 // --- All of the section
 // ------------------------------------------------------------------------------------------------------
 
+bool settings_read_phase(Elaborator *e, Phase *phase) {
+  bool ok = settings_optimizer(e, settings_find(e, "optimizer"), phase);
+  double rate = ok ? e->groups[phase->first_group].lr : INFINITY;
+  ok = settings_schedule(e, settings_find(e, "schedule"), rate, &phase->schedule) && ok;
+  return read_number(e, "clip", OPTION_REAL, 0, OPTION_BIG, &phase->clip_norm, &phase->clips) && ok;
+}
+
 bool settings_read(Elaborator *e) {
   static const struct {
     const char *keyword, *attribute;
@@ -214,17 +234,14 @@ bool settings_read(Elaborator *e) {
       {"seed", ATTR_seed, 0, 0},
       {"patience", ATTR_patience, 0, 0},
   };
-  bool ok = settings_optimizer(e, find_setting(e, "optimizer")), found;
-  if (ok) optimizer_write_groups(e);
-  ok = settings_schedule(e, find_setting(e, "schedule"), ok ? e->groups[0].lr : INFINITY) && ok;
+  bool ok = e->phased || settings_read_phase(e, &e->phases[0]), found;
+  phases_write(e);
   ok = read_loss_scale(e) && ok;
   ok = read_lengths(e) && ok;
   ok = check_batch(e) && ok;
   ok = check_evaluation(e) && ok;
   ok = read_labels(e) && ok;
   double value;
-  if (!read_number(e, "clip", OPTION_REAL, 0, OPTION_BIG, &value, &found)) ok = false;
-  else if (found) set_module_attr(e, ATTR_clip_norm, float_attr(e, value));
   if (!read_number(e, "ema", OPTION_REAL, 0, 1, &value, &found)) ok = false;
   else if (found) set_module_attr(e, ATTR_ema, float_attr(e, e->ema = value));
   for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {

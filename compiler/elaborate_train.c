@@ -29,7 +29,7 @@ void set_module_attr(Elaborator *e, const char *name, MlirAttribute value) {
 
 static bool is_keyword(const AstStmt *s, const char *keyword) { return strcmp(s->setting.keyword.text, keyword) == 0; }
 
-static bool at_top(const Elaborator *e, const AstStmt *s) {
+bool train_has_line(const Elaborator *e, const AstStmt *s) {
   for (int i = 0; i < e->train->body.n; i++)
     if (e->train->body.stmts[i] == s) return true;
   return false;
@@ -65,29 +65,30 @@ static bool exec_score(Elaborator *e, const AstStmt *s, bool is_loss) {
     }
   if (e->function->n_scores >= MAX_LISTED)
     return elaborator_give_up(e, s->pos, "a program has at most %d losses and metrics", MAX_LISTED);
-  Score score = {.name = name, .is_loss = is_loss, .pos = s->pos, .value = v.tensor};
+  Score score = {.name = name, .is_loss = is_loss, .phase = e->in_phase, .pos = s->pos, .value = v.tensor};
   PUSH(e, e->function->scores, e->function->n_scores, e->function->cap_scores, score);
   return true;
 }
 
 bool exec_setting(Elaborator *e, const AstStmt *s) {
+  if (!settings_known(e, s) || !settings_in_place(e, s)) return false;
   if (is_keyword(s, "loss") || is_keyword(s, "metric")) return exec_score(e, s, is_keyword(s, "loss"));
   if (is_keyword(s, "average")) return exec_average(e, s);
   if (is_keyword(s, "data") || is_keyword(s, "eval"))
-    return at_top(e, s) ||
+    return train_has_line(e, s) ||
            elaborator_error(e, s->pos, "'%s' can only stand directly in train", s->setting.keyword.text);
-  if (!settings_known(e, s)) return false;
-  if (e->function->mode == MODE_TRAIN) PUSH(e, e->settings, e->n_settings, e->cap_settings, s);
+  if (e->function->mode == MODE_TRAIN && !e->has_settings)
+    PUSH(e, e->settings, e->n_settings, e->cap_settings, ((Setting){s, e->in_phase}));
   return true;
 }
 
 // Metrics carry the name of the function that computes them, made distinct.
 static void add_metric(Elaborator *e, const Score *s) {
   const Function *f = e->function;
-  const char *name = s->name;
+  const char *first = phase_name(e, s->name), *name = first;
   for (int i = 0, count = 1; i < f->n_outputs; i++) {
     if (strcmp(f->outputs[i].name, name) != 0) continue;
-    name = elaborator_format(e, "%s_%d", s->name, ++count);
+    name = elaborator_format(e, "%s_%d", first, ++count);
     i = -1;
   }
   function_add_output(e, "metric", name, s->value);
@@ -100,67 +101,53 @@ bool train_missing_loss(Elaborator *e) {
 }
 
 // Several losses are added; each is then also shown as a metric.
-static bool add_results(Elaborator *e) {
+static bool add_phase_results(Elaborator *e) {
   Function *f = e->function;
   MlirValue total = nn_null_value();
   int losses = 0;
   for (int i = 0; i < f->n_scores; i++) {
     const Score *s = &f->scores[i];
-    if (!s->is_loss) continue;
+    if (!s->is_loss || s->phase != e->in_phase) continue;
     if (losses && nn_value_type(s->value).dtype != nn_value_type(total).dtype)
       return elaborator_error(e, s->pos, "the losses have different element types");
     f->builder.loc = location_of(e, s->pos);
     total = losses++ ? nn_binary(&f->builder, NN_OP_add, total, s->value) : s->value;
   }
   if (losses == 0) return train_missing_loss(e);
-  function_add_output(e, "loss", "loss", total);
+  function_add_output(e, "loss", phase_name(e, "loss"), total);
   for (int i = 0; i < f->n_scores; i++)
-    if (!f->scores[i].is_loss || losses > 1) add_metric(e, &f->scores[i]);
+    if (f->scores[i].phase == e->in_phase && (!f->scores[i].is_loss || losses > 1)) add_metric(e, &f->scores[i]);
   return true;
 }
 
-static bool build_step(Elaborator *e, const char *name, Mode mode, int n, const DataInput *inputs) {
-  Function *f = function_begin(e, name, mode);
-  Frame frame;
-  Value ignored;
-  bool has_value;
-  frame_push(e, &frame, NULL, e->train->pos, path_create(e, ""));
-  f->builder.loc = location_of(e, e->train->pos);
-  for (int i = 0; i < n; i++) {
-    bool known = inputs[i].typed && !inputs[i].broken;
-    Value value = known ? value_tensor(
-                              function_add_input(e, inputs[i].name, inputs[i].type, inputs[i].whole, inputs[i].staging))
-                        : (Value){0};
-    set_variable(e, inputs[i].name, inputs[i].pos, value)->broken = !known;
+static bool add_results(Elaborator *e) {
+  bool ok = true;
+  if (!e->phased) return add_phase_results(e);
+  for (int i = 0; i < e->n_phases; i++) {
+    e->in_phase = i;
+    if (e->only_phase < 0 || e->only_phase == i) ok = add_phase_results(e) && ok;
   }
-  bool ok = exec_body(e, &e->train->body, &ignored, &has_value);
-  if (mode == MODE_TRAIN) ok = settings_read(e) && ok && optimizer_build_updates(e);
-  ok = ok && add_results(e) && (mode != MODE_TRAIN || function_check_names(e)) && !e->gave_up;
-  frame_pop(e);
-  if (ok) function_finish(e, f);
-  else function_discard(f);
+  e->in_phase = -1;
   return ok;
 }
 
-static const char *parameter_path(Elaborator *e, MlirOperation train, int i) {
-  char role[32], name[512];
-  if (strcmp(nn_arg_str(train, i, ATTR_role, role, sizeof role, ""), "param") != 0) return NULL;
-  return elaborator_format(e, "%s", nn_arg_str(train, i, ATTR_name, name, sizeof name, ""));
+static const char *parameter_path(const Elaborator *e, int i) {
+  const Slot *s = &e->function->slots[i];
+  return s->is_state ? NULL : s->path;
 }
 
 // The parameters nearest to a pattern, three at most; the first ones where none is near.
-static void hint_parameters(Elaborator *e, const char *pattern) {
-  MlirOperation train = nn_module_function(e->module, "train");
-  int n = (int)mlirBlockGetNumArguments(nn_function_body(train)), least = name_pattern_limit(pattern), n_listed = 0;
+void hint_parameters(Elaborator *e, const char *pattern) {
+  int n = e->function->n_slots, least = name_pattern_limit(pattern), n_listed = 0;
   const char *listed = NULL;
   for (int pass = 0; pass < 2 && !listed; pass++) {
     for (int i = 0; i < n && pass == 0; i++) {   // how near the nearest is
-      const char *path = parameter_path(e, train, i);
+      const char *path = parameter_path(e, i);
       int distance = path ? name_pattern_distance(pattern, path, least) : least + 1;
       if (distance <= least) least = distance;
     }
     for (int i = 0; i < n && n_listed < 3; i++) {
-      const char *path = parameter_path(e, train, i);
+      const char *path = parameter_path(e, i);
       if (!path || (pass == 0 && name_pattern_distance(pattern, path, least) > least)) continue;
       listed = listed ? elaborator_format(e, "%s, %s", listed, path) : path;
       n_listed++;
@@ -172,11 +159,79 @@ static void hint_parameters(Elaborator *e, const char *pattern) {
 
 static bool check_groups(Elaborator *e) {
   bool ok = true;
-  for (int i = 1; i < e->n_groups; i++) {
-    if (e->groups[i].matched) continue;
+  for (int i = 0; i < e->n_groups; i++) {
+    if (e->groups[i].matched || e->groups[i].n_patterns == 0) continue;
     ok = elaborator_error(e, e->groups[i].pos, "group \"%s\" matches no parameter", e->groups[i].patterns[0]);
     hint_parameters(e, e->groups[i].patterns[0]);
   }
+  return ok;
+}
+
+// Begins a function of the section; ends with frame_pop.
+static bool exec_section(Elaborator *e, const char *name, Mode mode, int n, const DataInput *inputs, Frame *frame) {
+  Function *f = function_begin(e, name, mode);
+  Value ignored;
+  bool has_value;
+  frame_push(e, frame, NULL, e->train->pos, path_create(e, ""));
+  f->builder.loc = location_of(e, e->train->pos);
+  for (int i = 0; i < n; i++) {
+    bool known = inputs[i].typed && !inputs[i].broken;
+    Value value = known ? value_tensor(
+                              function_add_input(e, inputs[i].name, inputs[i].type, inputs[i].whole, inputs[i].staging))
+                        : (Value){0};
+    set_variable(e, inputs[i].name, inputs[i].pos, value)->broken = !known;
+  }
+  return exec_body(e, &e->train->body, &ignored, &has_value);
+}
+
+// What the section as a whole says: settings, the phases' parameters, names, how parameters are updated.
+static bool read_section(Elaborator *e) {
+  bool ok = settings_read(e);
+  e->has_settings = true;
+  return ok;
+}
+
+static bool check_section(Elaborator *e) {
+  return phases_check(e) && optimizer_build_updates(e) && add_results(e) && function_check_names(e) && check_groups(e);
+}
+
+static bool build_step(Elaborator *e, const char *name, Mode mode, int n, const DataInput *inputs) {
+  Frame frame;
+  bool whole = mode == MODE_TRAIN && !e->phased;
+  bool ok = exec_section(e, name, mode, n, inputs, &frame);
+  Function *f = e->function;
+  if (whole) ok = read_section(e) && ok;
+  ok = ok && (whole ? check_section(e) : add_results(e)) && !e->gave_up;
+  frame_pop(e);
+  if (ok) function_finish(e, f);
+  else function_discard(f);
+  return ok;
+}
+
+// All phases in one function, which is made for what it says and not kept.
+static bool gather_phases(Elaborator *e, int n, const DataInput *inputs) {
+  Frame frame;
+  MlirModule module = e->module;
+  e->module = mlirModuleCreateEmpty(location_of(e, e->train->pos));   // for the bodies of scans
+  bool ok = exec_section(e, "phases", MODE_TRAIN, n, inputs, &frame);
+  Function *f = e->function;
+  mlirModuleDestroy(e->module);
+  e->module = module;
+  ok = read_section(e) && ok && check_section(e) && !e->gave_up;
+  e->n_shared_draws = f->n_keys;
+  for (int i = 0; i < e->n_phases; i++) e->n_shared_draws -= e->phases[i].n_draws;
+  frame_pop(e);
+  function_discard(f);
+  return ok;
+}
+
+static bool build_phases(Elaborator *e, int n, const DataInput *inputs) {
+  bool ok = gather_phases(e, n, inputs);
+  for (int i = 0; ok && i < e->n_phases; i++) {
+    e->only_phase = i;
+    ok = build_step(e, elaborator_format(e, "train.%s", e->phases[i].name), MODE_TRAIN, n, inputs);
+  }
+  e->only_phase = -1;
   return ok;
 }
 
@@ -196,12 +251,13 @@ bool elaborate_train(Elaborator *e) {
   Frame frame;
   Function *scratch = function_begin(e, "data", MODE_PREDICT);
   frame_push(e, &frame, NULL, e->train->pos, path_create(e, ""));
-  bool ok = data_inputs(e, &n, &inputs) && data_attributes(e, n, inputs);
+  bool ok = phases_find(e);
+  ok = data_inputs(e, &n, &inputs) && data_attributes(e, n, inputs) && ok;
   frame_pop(e);
   function_discard(scratch);
   // also without its data: the settings have mistakes of their own
-  ok = build_step(e, "train", MODE_TRAIN, n, inputs) && ok;
-  return ok && check_groups(e) && build_step(e, "eval", MODE_EVAL, n, inputs);
+  ok = (e->phased ? build_phases(e, n, inputs) : build_step(e, "train", MODE_TRAIN, n, inputs)) && ok;
+  return ok && build_step(e, "eval", MODE_EVAL, n, inputs);
 }
 
 // --- Prediction

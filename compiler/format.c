@@ -150,6 +150,12 @@ static void find_lines(Layout *l) {
   }
 }
 
+// `phase critic {`
+static bool is_phase(const Layout *l, int i) {
+  return strcmp(l->pieces[i].token.text, "phase") == 0 && kind_at(l, i + 1) == TOKEN_NAME &&
+         kind_at(l, i + 2) == TOKEN_LBRACE;
+}
+
 static void find_statements(Layout *l) {
   for (int i = 0; i < l->n; i++) {
     Piece *p = &l->pieces[i];
@@ -167,7 +173,7 @@ static void find_statements(Layout *l) {
                           (before == TOKEN_SEMICOLON || before == TOKEN_LBRACE || before == TOKEN_ARROW ||
                            before == TOKEN_END || (p->token.starts_line && (after_end || setting_alone)));
     if (p->starts_statement && p->in_train && p->token.kind == TOKEN_NAME)
-      p->is_setting = kind_at(l, i + 1) != TOKEN_ASSIGN && kind_at(l, i + 1) != TOKEN_COMMA;
+      p->is_setting = kind_at(l, i + 1) != TOKEN_ASSIGN && kind_at(l, i + 1) != TOKEN_COMMA && !is_phase(l, i);
     if (p->token.kind == TOKEN_MINUS) p->unary = !ends_operand(before) || setting_alone || p->starts_statement;
   }
 }

@@ -207,7 +207,7 @@ static bool emit_text(const Options *options, Diagnostics *d, const AstFile *fil
   const NnTarget *target = code ? codegen_target_facts(code) : NULL;
   if (options->emit == EMIT_prediction && !can_be_predicted(options, d, code)) return false;
   if ((options->emit == EMIT_problem || options->emit == EMIT_prediction || options->sweep) &&
-      mlirOperationIsNull(nn_module_function(module, "train")))
+      mlirOperationIsNull(nn_module_train(module)))
     return diag_error(d, DIAG_COMMAND_LINE, "%s: '%s' has no train section",
                       options->sweep                     ? "--sweep"
                       : options->emit == EMIT_prediction ? "--emit=prediction"
@@ -355,6 +355,19 @@ static void print_far(const char *name, MlirOperation top, MlirOperation train) 
           print_bytes(work.moved_out, out, sizeof out), print_bytes(work.moved_in, in, sizeof in));
 }
 
+static void print_overhead(const char *name, MlirOperation top, MlirOperation train, bool far) {
+  char phase[128];
+  if (!nn_has_attr(train, ATTR_overhead_bound)) return;
+  nn_phase_of(train, phase, sizeof phase);
+  fprintf(stderr, "%s:%s%s recompute%s +%.1f %% (lower bound +%.1f %%), arena ", name, *phase ? " " : "", phase,
+          far ? " and move" : "", 100 * nn_attr_f64(train, ATTR_overhead, 0),
+          100 * nn_attr_f64(train, ATTR_overhead_bound, 0));
+  int64_t budget = nn_attr_i64(top, ATTR_budget, 0);
+  print_of(nn_attr_i64(*phase ? train : top, ATTR_arena, 0),
+           budget > 0 ? budget : nn_attr_i64(train, ATTR_arena_none, 0));
+  fputs(budget > 0 ? "\n" : " without\n", stderr);
+}
+
 // lenet: 2.14 MiB arena, 0.71 MiB of it parameters and optimizer state; recomputes 5 of 47 ops, 1.3% more arithmetic
 // loops that keep less of their steps, and compute those again, count with the arithmetic only
 // under a budget also: lenet: recompute +7.1 % (lower bound +5.9 %), arena 2.14 of 2.20 MiB
@@ -362,17 +375,24 @@ static void print_far(const char *name, MlirOperation top, MlirOperation train) 
 // MiB without
 static void print_summary(const Options *options, MlirModule module) {
   char arena[32], persistent[32], name[128];
-  MlirOperation top = mlirModuleGetOperation(module), train = nn_module_function(module, "train");
+  MlirOperation top = mlirModuleGetOperation(module), train = nn_module_train(module);
   nn_attr_str(top, ATTR_model, name, sizeof name, options->output);
   print_bytes(nn_attr_i64(top, ATTR_arena, 0), arena, sizeof arena);
   print_bytes(nn_attr_i64(top, ATTR_persistent, 0), persistent, sizeof persistent);
   fprintf(stderr, "%s: %s arena, %s of it parameters", name, arena, persistent);
   if (!mlirOperationIsNull(train)) {
     Work work = {0};
-    count_work(nn_function_body(train), false, &work);
-    double once = nn_attr_f64(train, ATTR_flops_none, work.flops), more = once > 0 ? 100 * (work.flops / once - 1) : 0;
+    int64_t loops = 0;
+    double once = 0;
+    NN_FOREACH_OP (op, mlirModuleGetBody(module)) {
+      if (!nn_is(op, "func.func") || !nn_is_train(op)) continue;
+      double before = work.flops;
+      count_work(nn_function_body(op), false, &work);
+      once += nn_attr_f64(op, ATTR_flops_none, work.flops - before);
+      loops += nn_attr_i64(op, ATTR_segmented, 0);
+    }
+    double more = once > 0 ? 100 * (work.flops / once - 1) : 0;
     fputs(" and optimizer state; ", stderr);
-    int64_t loops = nn_attr_i64(train, ATTR_segmented, 0);
     if (loops) fprintf(stderr, "%lld loop%s in segments; ", (long long)loops, loops > 1 ? "s" : "");
     if (work.recomputed)
       fprintf(stderr, "recomputes %d of %d ops, %.1f%% more arithmetic", work.recomputed, work.ops - work.recomputed,
@@ -385,12 +405,8 @@ static void print_summary(const Options *options, MlirModule module) {
   if (cache) fprintf(stderr, "%s: caches of keys and values %s\n", name, print_bytes(cache, arena, sizeof arena));
   bool far = nn_has_attr(top, ATTR_far_arena);
   if (far) print_far(name, top, train);
-  if (mlirOperationIsNull(train) || !nn_has_attr(train, ATTR_overhead_bound)) return;
-  fprintf(stderr, "%s: recompute%s +%.1f %% (lower bound +%.1f %%), arena ", name, far ? " and move" : "",
-          100 * nn_attr_f64(train, ATTR_overhead, 0), 100 * nn_attr_f64(train, ATTR_overhead_bound, 0));
-  int64_t budget = nn_attr_i64(top, ATTR_budget, 0);
-  print_of(nn_attr_i64(top, ATTR_arena, 0), budget > 0 ? budget : nn_attr_i64(train, ATTR_arena_none, 0));
-  fputs(budget > 0 ? "\n" : " without\n", stderr);
+  NN_FOREACH_OP (op, mlirModuleGetBody(module))
+    if (nn_is(op, "func.func") && nn_is_train(op)) print_overhead(name, top, op, far);
 }
 
 // --- Compilation
@@ -432,18 +448,35 @@ static bool has_free_name(Diagnostics *d, const AstFile *file, MlirModule module
   return false;
 }
 
+// What plans one step cannot plan those of several phases yet.
+static bool phases_can(const Options *options, Diagnostics *d, const AstFile *file, MlirModule module) {
+  const char *what = options->far && strcmp(options->far, "none") != 0 ? "--far moves values"
+                     : options->sweep                                  ? "--sweep plans budgets"
+                     : options->report                                 ? "--report draws the plan"
+                                                                       : NULL;
+  if (!what || !nn_has_attr(mlirModuleGetOperation(module), ATTR_phases)) return true;
+  AstPos at = {file->source, 1, 1, 0};
+  for (int i = 0; i < file->n_items; i++)
+    for (int k = 0; file->items[i]->kind == AST_TRAIN && k < file->items[i]->body.n; k++)
+      if (file->items[i]->body.stmts[k]->kind == AST_PHASE) at = file->items[i]->body.stmts[k]->pos;
+  return diag_error(d, at, "%s of one step, a training in phases has several", what);
+}
+
 static bool compile_for(const Options *options, Diagnostics *d, const AstFile *file, MlirContext ctx,
                         CodegenTarget *target) {
   double start = seconds_now();
   MlirModule module = elaborate(ctx, file, options->defines.list, options->defines.n, options->dtype);
   print_time(options, "elaborate", start);
   if (mlirModuleIsNull(module)) return false;
-  if (mlirOperationIsNull(nn_module_function(module, "train")) &&
-      mlirOperationIsNull(nn_module_function(module, "predict"))) {
+  if (mlirOperationIsNull(nn_module_train(module)) && mlirOperationIsNull(nn_module_function(module, "predict"))) {
     mlirModuleDestroy(module);
     return diag_error(d, (AstPos){file->source, 1, 1, 0}, "the file has no model");
   }
   if (options->emit == EMIT_library && !has_free_name(d, file, module)) {
+    mlirModuleDestroy(module);
+    return false;
+  }
+  if (!phases_can(options, d, file, module)) {
     mlirModuleDestroy(module);
     return false;
   }
@@ -481,7 +514,7 @@ static bool plan_for_fit(const Options *options, Diagnostics *d, const AstFile *
                          CodegenTarget *target, int64_t bytes, FitPlan *plan) {
   MlirModule module = elaborate(ctx, file, options->defines.list, options->defines.n, options->dtype);
   if (mlirModuleIsNull(module)) return false;
-  bool ok = !mlirOperationIsNull(nn_module_function(module, "train"));
+  bool ok = !mlirOperationIsNull(nn_module_train(module));
   if (!ok) diag_error(d, DIAG_COMMAND_LINE, "nnc fit: '%s' has no train section", options->input);
   set_ranks(options, module);
   Planning planning = {.options = options, .d = d, .target = target, .ok = true};

@@ -96,7 +96,8 @@ static bool parse_param(Parser *p, AstStmt *s) {
   return true;
 }
 
-// One of the words that begin a statement only before a name, so that they can be names themselves: state, update.
+// One of the words that begin a statement only before a name, so that they can be names themselves: state, update,
+// phase.
 static bool starts_with_word(const Parser *p, const char *word) {
   if (!parser_at(p, TOKEN_NAME) || strcmp(p->token.text, word) != 0) return false;
   Parser ahead = *p;
@@ -247,6 +248,20 @@ static bool parse_setting(Parser *p, AstStmt *s, AstName keyword) {
   return true;
 }
 
+// phase := "phase" NAME body [ "every" expr ]
+static bool parse_phase(Parser *p, AstStmt *s) {
+  s->kind = AST_PHASE;
+  parser_advance(p);
+  if (!parser_name(p, &s->phase.name, "the name of the phase")) return false;
+  bool ok = parse_body(p, &s->phase.body), every = parser_at(p, TOKEN_NAME) && strcmp(p->token.text, "every") == 0;
+  s->depth = 1 + parser_body_depth(&s->phase.body);
+  if (!ok || !every || p->token.starts_line) return ok;
+  parser_advance(p);
+  s->phase.every = parse_expr(p);
+  s->depth = larger(s->depth, 1 + depth_of(s->phase.every));
+  return s->phase.every;
+}
+
 // In train a line that starts with a name is an assignment when '=' or ',' follows, else a setting.
 static bool parse_train_line(Parser *p, AstStmt *s) {
   AstName name = {.text = p->token.text, .pos = p->token.pos};
@@ -289,6 +304,7 @@ static bool parse_statement(Parser *p, AstStmt *s) {
                         token_spelling(p->token.kind));
   case TOKEN_ELSE: return parser_error(p, p->token.pos, "'else' stands only after the body of an 'if'");
   case TOKEN_NAME:
+    if (p->in_train && starts_with_word(p, "phase")) return parse_phase(p, s);
     if (p->in_train) return parse_train_line(p, s);
     if (starts_with_word(p, "state")) return parse_state(p, s);
     if (starts_with_word(p, "update")) return parse_update(p, s);

@@ -31,16 +31,24 @@ static int64_t micro_batches(MlirOperation top) {
   return n > 1 ? n : 1;
 }
 
+static void add_times(StepTimes *p, StepTimes more, double times) {
+  p->seconds += times * more.seconds, p->computing += times * more.computing;
+  p->exchanging += times * more.exchanging, p->bytes_sent += times * more.bytes_sent;
+  p->moving_out += times * more.moving_out, p->moving_in += times * more.moving_in;
+}
+
+// Of a step; a phase that is run every few steps counts with its share.
 static StepTimes predict(MlirModule module, const CodegenTarget *target, int64_t ranks) {
-  MlirOperation accumulate = nn_module_function(module, "accumulate");
-  StepTimes p = codegen_step_times(target, nn_module_function(module, "train"), ranks);
-  for (int64_t i = 1; i < micro_batches(mlirModuleGetOperation(module)) && !mlirOperationIsNull(accumulate); i++) {
-    StepTimes more = codegen_step_times(target, accumulate, ranks);
-    p.seconds += more.seconds, p.computing += more.computing;
-    p.exchanging += more.exchanging, p.bytes_sent += more.bytes_sent;
-    p.moving_out += more.moving_out, p.moving_in += more.moving_in;
+  StepTimes all = {0};
+  double earlier = (double)(micro_batches(mlirModuleGetOperation(module)) - 1);
+  NN_FOREACH_OP (op, mlirModuleGetBody(module)) {
+    if (!nn_is(op, "func.func") || (!nn_is_train(op) && !nn_is_accumulate(op))) continue;
+    MlirAttribute phase = nn_phase_entry(module, op);
+    NnOpCall entry = {.attrs = phase};
+    double share = mlirAttributeIsNull(phase) ? 1 : 1 / (double)nn_call_i64(&entry, "every", 1);
+    add_times(&all, codegen_step_times(target, op, ranks), nn_is_train(op) ? share : share * earlier);
   }
-  return p;
+  return all;
 }
 
 double prediction_items(MlirModule module, int64_t ranks, bool *tokens) {

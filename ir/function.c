@@ -1,6 +1,7 @@
 // Function signatures: creating func.func, growing and shrinking its arguments and results, and the attribute
 // dictionaries of both (roles, names; see docs/internals.md). func.func keeps type, arg_attrs and res_attrs apart;
 // these functions keep them in step.
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,6 +25,67 @@ MlirOperation nn_module_function(MlirModule module, const char *name) {
     if (mlirStringRefEqual(mlirStringAttrGetValue(function_attr(op, "sym_name")), wanted)) return op;
   }
   return nn_null_operation();
+}
+
+// Behind "train" or "accumulate": nothing, or ".<phase>". NULL: the function is another one.
+static const char *behind(MlirOperation func, const char *word, char *text, size_t size) {
+  size_t n = strlen(word);
+  nn_attr_str(func, "sym_name", text, size, "");
+  return strncmp(text, word, n) == 0 && (!text[n] || text[n] == '.') ? text + n : NULL;
+}
+
+enum { NAME_SIZE = 256 };
+
+bool nn_is_train(MlirOperation func) {
+  char text[NAME_SIZE];
+  return behind(func, "train", text, sizeof text);
+}
+
+bool nn_is_accumulate(MlirOperation func) {
+  char text[NAME_SIZE];
+  return behind(func, "accumulate", text, sizeof text);
+}
+
+MlirOperation nn_module_train(MlirModule module) {
+  NN_FOREACH_OP (op, mlirModuleGetBody(module))
+    if (nn_is(op, "func.func") && nn_is_train(op)) return op;
+  return nn_null_operation();
+}
+
+static MlirOperation other_of(MlirModule module, MlirOperation func, const char *word, const char *other) {
+  char text[NAME_SIZE], name[NAME_SIZE + 16];
+  const char *phase = behind(func, word, text, sizeof text);
+  if (!phase) return nn_null_operation();
+  snprintf(name, sizeof name, "%s%s", other, phase);
+  return nn_module_function(module, name);
+}
+
+MlirOperation nn_accumulate_of(MlirModule module, MlirOperation train) {
+  return other_of(module, train, "train", "accumulate");
+}
+
+MlirOperation nn_train_of(MlirModule module, MlirOperation accumulate) {
+  return other_of(module, accumulate, "accumulate", "train");
+}
+
+const char *nn_phase_of(MlirOperation func, char *text, size_t size) {
+  char name[NAME_SIZE];
+  const char *phase = behind(func, "train", name, sizeof name);
+  if (!phase) phase = behind(func, "accumulate", name, sizeof name);
+  snprintf(text, size, "%s", phase && *phase ? phase + 1 : "");
+  return text;
+}
+
+MlirAttribute nn_phase_entry(MlirModule module, MlirOperation func) {
+  char name[NAME_SIZE];
+  MlirAttribute all = mlirOperationGetAttributeByName(mlirModuleGetOperation(module), nn_string_ref(ATTR_phases));
+  nn_phase_of(func, name, sizeof name);
+  for (intptr_t i = 0; !mlirAttributeIsNull(all) && i < mlirArrayAttrGetNumElements(all); i++) {
+    MlirAttribute entry = mlirArrayAttrGetElement(all, i);
+    MlirAttribute own = mlirDictionaryAttrGetElementByName(entry, nn_string_ref("name"));
+    if (mlirStringRefEqual(mlirStringAttrGetValue(own), nn_string_ref(name))) return entry;
+  }
+  return mlirAttributeGetNull();
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

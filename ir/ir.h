@@ -182,6 +182,15 @@ bool nn_verify_module(MlirModule module);
 // One nn op against its row and shape rule; true for ops of other dialects. Reports at the op's location.
 bool nn_verify_op(MlirOperation op);
 MlirOperation nn_module_function(MlirModule module, const char *name);   // func.func, null if absent
+// The functions of a training: @train, or @train.<phase> of each of its phases; and @accumulate likewise.
+bool nn_is_train(MlirOperation func);
+bool nn_is_accumulate(MlirOperation func);
+MlirOperation nn_module_train(MlirModule module);                         // the first; null if absent
+MlirOperation nn_accumulate_of(MlirModule module, MlirOperation train);   // null if absent
+MlirOperation nn_train_of(MlirModule module, MlirOperation accumulate);   // null if absent
+const char *nn_phase_of(MlirOperation func, char *text, size_t size);     // its name; "" where there are no phases
+// What nn.phases says of the phase; null: there are none.
+MlirAttribute nn_phase_entry(MlirModule module, MlirOperation func);
 // The function that a func.call calls; null if the module has none of that name.
 MlirOperation nn_callee(MlirOperation call);
 MlirStringRef nn_callee_name(MlirOperation call);   // empty: no name

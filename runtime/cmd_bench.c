@@ -16,7 +16,8 @@ typedef struct BenchOptions {
 
 static const Option options[] = {
     OPTION(BenchOptions, steps, "steps", "N", INTEGER, "steps to time, after 3 that are not (default 20)", .least = 1),
-    OPTION(BenchOptions, function, "function", "NAME", TEXT, "train (default), eval, predict or decode"),
+    OPTION(BenchOptions, function, "function", "NAME", TEXT,
+           "train (default), with phases train.PHASE, eval, predict or decode"),
     OPTION(BenchOptions, profile, "profile", NULL, FLAG, "time by step of the program"),
     OPTION(BenchOptions, costs, "costs", "FILE", TEXT, "write the median time of every kernel, for nnc --costs=FILE"),
     OPTION(BenchOptions, check, "check", NULL, FLAG,
@@ -31,12 +32,14 @@ static int parse_options(int argc, char **argv, BenchOptions *o) {
   int status = options_parse(&command, argc, argv, o);
   if (status >= 0) return status;
   const char *f = o->function;
-  bool known = !f || !strcmp(f, "train") || !strcmp(f, "eval") || !strcmp(f, "predict") || !strcmp(f, "decode");
+  bool known = !f || !strcmp(f, "train") || !strncmp(f, "train.", 6) || !strcmp(f, "eval") || !strcmp(f, "predict") ||
+               !strcmp(f, "decode");
   if (optind < argc || !known) {
-    report_error(optind < argc ? "unexpected argument" : "--function is train, eval, predict or decode");
+    report_error(optind < argc ? "unexpected argument" : "--function is train, train.PHASE, eval, predict or decode");
     return options_misused(argv[0], NULL);
   }
-  if (!f) o->function = program_function("train") ? "train" : "predict";
+  const NncFunction *train = program_train(0);
+  if (!f || strcmp(f, "train") == 0) o->function = train ? train->name : f ? f : "predict";
   return -1;
 }
 
@@ -216,7 +219,7 @@ static bool measure(Bench *b) {
 }
 
 static int bench(Bench *b) {
-  bool train = strcmp(b->o.function, "train") == 0, eval = strcmp(b->o.function, "eval") == 0;
+  bool train = strncmp(b->o.function, "train", 5) == 0, eval = strcmp(b->o.function, "eval") == 0;
   if (!program_function(b->o.function)) {
     report_error("%s has no function %s", nnc_program.source, b->o.function);
     return EXIT_DIAGNOSTIC;
@@ -225,8 +228,10 @@ static int bench(Bench *b) {
   int functions = train ? SESSION_TRAIN : eval ? SESSION_EVAL : decode ? SESSION_DECODE : SESSION_PREDICT;
   bool ok = ranks_agree(session_open(&b->s, functions, &b->o.device)) && session_join(&b->s);
   if (ok) {
-    b->main = train ? b->s.train : eval ? b->s.eval : decode ? b->s.decode : b->s.predict;
-    if (train && nnc_program.accumulate > 1) b->accumulate = nnc_program.accumulate, b->earlier = b->s.accumulate;
+    int phase = program_phase_of(program_function(b->o.function));
+    b->main = train ? b->s.train[phase] : eval ? b->s.eval : decode ? b->s.decode : b->s.predict;
+    if (train && nnc_program.accumulate > 1)
+      b->accumulate = nnc_program.accumulate, b->earlier = b->s.accumulate[phase];
     b->s.total_steps = b->o.steps + 3;
     ok = init_persistent(&b->s.arena, b->s.seed) && arena_push_persistent(&b->s.arena) && measure(b);
   }

@@ -49,7 +49,7 @@ static bool evaluate(const EvalOptions *o, const NncFunction *f) {
   }
   if (measured && o->json) {
     Log log = {.file = stdout};
-    log_record(&log, "eval", 0, 0, &m, -1, 0);
+    log_record(&log, "eval", 0, 0, &m, NULL, 0);
   } else if (measured) {
     for (int i = 0; i < m.n; i++) printf("%s %.6g\n", m.names[i], m.values[i]);
     printf("records %lld\n", (long long)d.records);

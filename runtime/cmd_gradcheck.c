@@ -35,6 +35,7 @@ static void take_gradient(void *context, const NncTensor *tensor, const char *ar
 typedef struct Check {
   Session *session;
   const NncFunction *f;
+  Executor *e;   // of f
   char *saved;
   double *logical;
   void *narrow;
@@ -53,14 +54,14 @@ static double loss_at(Check *c, const NncTensor *p) {
   convert_elements(NNC_F64, c->logical, p->dtype, c->narrow, tensor_elements(p));
   session_write_arguments(c->session, c->f, 0, 0);
   if (!restore(c) || !tensor_write(p, c->narrow, &c->session->arena) || !arena_push_persistent(&c->session->arena) ||
-      !executor_run(c->session->train, NULL, NULL)) {
+      !executor_run(c->e, NULL, NULL)) {
     c->failed = true;
     return NAN;
   }
   Metrics m;
   metrics_init(&m, c->f);
   metrics_read(&m, c->f, base, 1);
-  double loss = metrics_loss(&m, c->f);
+  double loss = metrics_loss(&m);
   metrics_free(&m);
   return loss;
 }
@@ -90,33 +91,41 @@ static double check_parameter(Check *c, const NncTensor *p, const double *gradie
   return worst;
 }
 
-static int check_all(Session *s, int64_t elements, double bound) {
-  Check c = {.session = s, .f = executor_function(s->train)};
+// The parameters of a phase, and its loss. False after reporting.
+static bool check_phase(Session *s, int phase, int64_t elements, double bound, int *failed, int *checked) {
+  Check c = {.session = s, .f = executor_function(s->train[phase]), .e = s->train[phase]};
   Gradients g = {0, xcalloc((size_t)nnc_program.n_persistent + 1, sizeof *g.parameter),
                  xcalloc((size_t)nnc_program.n_persistent + 1, sizeof *g.value)};
-  int failed = 0, checked = 0;
   for (int i = 0; i < nnc_program.n_persistent; i++)
     if (nnc_program.persistent[i].role == NNC_PARAM) g.parameter[g.n++] = &nnc_program.persistent[i];
   int64_t near = nnc_program.persistent_bytes, far = nnc_program.far_persistent_bytes;
   c.saved = xmalloc((size_t)(near + far) + 1);
   session_write_arguments(s, c.f, 0, 0);
   if (!arena_read(&s->arena, 0, c.saved, near) || (far && !arena_read(&s->arena, FAR_ADDRESS, c.saved + near, far)))
-    return EXIT_DIAGNOSTIC;
-  if (!arena_push_persistent(&s->arena) || !executor_run(s->train, take_gradient, &g)) return EXIT_DIAGNOSTIC;
+    return false;
+  if (!arena_push_persistent(&s->arena) || !executor_run(c.e, take_gradient, &g)) return false;
   for (int i = 0; i < g.n; i++) {
     if (!g.value[i]) continue;   // frozen, or not on the way to the loss
     double worst = c.failed ? NAN : check_parameter(&c, g.parameter[i], g.value[i], elements);
     bool ok = worst <= bound;
     if (!c.failed)
       printf("%-40s largest relative difference %.2e %s\n", g.parameter[i]->name, worst, ok ? "ok" : "TOO FAR");
-    failed += !ok;
-    checked++;
+    *failed += !ok;
+    ++*checked;
     free(g.value[i]);
   }
-  if (!c.failed) printf("gradcheck: %d passed, %d failed\n", checked - failed, failed);
+  c.failed = !restore(&c) || c.failed;
   free(c.saved);
   free(g.parameter);
   free(g.value);
+  return !c.failed;
+}
+
+static int check_all(Session *s, int64_t elements, double bound) {
+  int failed = 0, checked = 0;
+  for (int i = 0; i < program_phases(); i++)
+    if (!check_phase(s, i, elements, bound, &failed, &checked)) return EXIT_DIAGNOSTIC;
+  printf("gradcheck: %d passed, %d failed\n", checked - failed, failed);
   return failed || !checked ? EXIT_DIAGNOSTIC : EXIT_DONE;
 }
 
@@ -142,7 +151,7 @@ int cmd_gradcheck(int argc, char **argv) {
   GradcheckOptions o = {.elements = 64, .seed = nnc_program.seed, .bound = 1e-6};
   int status = options_parse(&command, argc, argv, &o);
   if (status >= 0) return status;
-  const NncFunction *f = program_function("train");
+  const NncFunction *f = program_train(0);
   for (int i = 0; f && i < f->n_args; i++) {
     if (f->args[i].role != NNC_INPUT) continue;
     report_error("gradcheck needs a program without data, this one reads '%s'", f->args[i].name);

@@ -182,18 +182,20 @@ static bool print_file(const char *path) {
 
 // What the ranks of a distributed program exchange in a step. Every rank has the same arena.
 static void print_ranks(void) {
-  const NncFunction *f = program_function("train");
   int64_t buckets = 0, largest = 0, staging = 0, chains = 0;
-  for (int i = 0; f && i < f->n_steps; i++) {
-    const NncCollective *c = f->steps[i].kind == NNC_STEP_COLLECTIVE ? f->steps[i].collective : NULL;
-    if (!c) continue;
-    int64_t bytes = c->elements * dtype_bytes(c->dtype);
-    chains += c->kind == NNC_RANK_SEND;
-    if (c->kind == NNC_REDUCE_SCATTER) bytes *= c->ranks;
-    if (c->kind != NNC_ALL_REDUCE && c->kind != NNC_REDUCE_SCATTER) continue;
-    buckets++;
-    if (bytes > largest) largest = bytes;
-    if (c->scratch_bytes > staging) staging = c->scratch_bytes;
+  for (int phase = 0; phase < program_phases(); phase++) {
+    const NncFunction *f = program_train(phase);
+    for (int i = 0; f && i < f->n_steps; i++) {
+      const NncCollective *c = f->steps[i].kind == NNC_STEP_COLLECTIVE ? f->steps[i].collective : NULL;
+      if (!c) continue;
+      int64_t bytes = c->elements * dtype_bytes(c->dtype);
+      chains += c->kind == NNC_RANK_SEND;
+      if (c->kind == NNC_REDUCE_SCATTER) bytes *= c->ranks;
+      if (c->kind != NNC_ALL_REDUCE && c->kind != NNC_REDUCE_SCATTER) continue;
+      buckets++;
+      if (bytes > largest) largest = bytes;
+      if (c->scratch_bytes > staging) staging = c->scratch_bytes;
+    }
   }
   char size[32], scratch[32];
   if (nnc_program.ranks) printf("ranks           %d, by", nnc_program.ranks);
@@ -209,6 +211,19 @@ static void print_ranks(void) {
          print_bytes(largest, size, sizeof size), print_bytes(staging, scratch, sizeof scratch));
   if (chains)
     printf("  statistics    from rank to rank, in %lld message%s\n", (long long)chains, chains == 1 ? "" : "s");
+}
+
+static void print_phase(const NncPhase *p) {
+  int64_t parameters = 0;
+  for (int i = 0; i < nnc_program.n_persistent; i++) {
+    const NncTensor *t = &nnc_program.persistent[i];
+    if (t->role == NNC_PARAM && t->group >= p->first_group && t->group < p->first_group + p->n_groups)
+      parameters += tensor_elements(t);
+  }
+  printf("phase           %s, ", p->name);
+  if (p->every > 1) printf("every %lld steps", (long long)p->every);
+  else printf("each step");
+  printf(", %s, %lld parameters\n", p->optimizer, (long long)parameters);
 }
 
 int cmd_info(int argc, char **argv) {
@@ -231,6 +246,7 @@ int cmd_info(int argc, char **argv) {
   if (p->accumulate > 1) printf(", %lld micro-batches a step", (long long)p->accumulate);
   putchar('\n');
   print_cache(program_function("decode"));
+  for (int i = 0; i < p->n_phases; i++) print_phase(&p->phases[i]);
   if (p->comms) print_ranks();
   print_functions();
   bool ok = print_data("train", "train", o.data) & print_data("eval", "eval", o.data);

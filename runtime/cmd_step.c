@@ -80,8 +80,8 @@ static bool write_batch(void *context, const NncFunction *f, int64_t micro) {
 }
 
 static bool run(Run *r, const StepOptions *o) {
-  int64_t records, needed = function_batch(executor_function(r->s.train)) * trainer_micro_batches();
-  const NncFunction *train = executor_function(r->s.train);
+  int64_t records, needed = function_batch(executor_function(r->s.train[0])) * trainer_micro_batches();
+  const NncFunction *train = executor_function(r->s.train[0]);
   if (!safetensors_open(o->inputs, &r->in)) return false;
   bool ok = inputs_check(&r->in, train, &records);
   if (ok && !function_is_whole(train) && records != needed) {
@@ -94,14 +94,23 @@ static bool run(Run *r, const StepOptions *o) {
   return ok;
 }
 
+// The result that a loss or metric is.
+static const NncTensor *measured(const Session *s, const char *name) {
+  for (int phase = 0; phase < program_phases(); phase++) {
+    const NncFunction *f = executor_function(s->train[phase]);
+    for (int i = 0; i < f->n_results; i++)
+      if (strcmp(f->results[i].name, name) == 0) return &f->results[i];
+  }
+  return NULL;
+}
+
 static bool put_all(SafetensorsWriter *w, const Session *s, const Taps *taps, const Metrics *m) {
   int index = 0;
-  const NncFunction *f = executor_function(s->train);
-  for (int i = 0; i < f->n_results; i++) {
-    const NncTensor *t = &f->results[i];
-    if (t->role != NNC_LOSS && t->role != NNC_METRIC) continue;
+  for (int i = 0; i < m->n; i++) {
+    const NncTensor *t = measured(s, m->names[i]);
     double value;
-    convert_elements(NNC_F64, &m->values[index], t->dtype, &value, 1);
+    if (m->weights[i] == 0) continue;   // of a phase whose turn it was not
+    convert_elements(NNC_F64, &m->values[i], t->dtype, &value, 1);
     if (!safetensors_put(w, index++, 0, &value, dtype_bytes(t->dtype))) return false;
   }
   for (int i = 0; i < taps->n; i++)
@@ -118,10 +127,9 @@ static bool put_all(SafetensorsWriter *w, const Session *s, const Taps *taps, co
 
 static bool write_outputs(const char *path, const Session *s, const Taps *taps, const Metrics *m) {
   SafetensorsWriter *w = safetensors_create(path);
-  const NncFunction *f = executor_function(s->train);
-  for (int i = 0; i < f->n_results; i++) {
-    const NncTensor *t = &f->results[i];
-    if (t->role == NNC_LOSS || t->role == NNC_METRIC) safetensors_declare(w, t->name, t->dtype, t->rank, t->dim);
+  for (int i = 0; i < m->n; i++) {
+    const NncTensor *t = measured(s, m->names[i]);
+    if (m->weights[i] != 0) safetensors_declare(w, t->name, t->dtype, t->rank, t->dim);
   }
   for (int i = 0; i < taps->n; i++) {
     const NncTensor *t = taps->items[i].tensor;
@@ -160,7 +168,8 @@ int cmd_step(int argc, char **argv) {
   int64_t steps = o.steps ? o.steps : nnc_program.steps > 0 ? nnc_program.steps : o.step + 1;
   ok = ok && trainer_open(&r.step, &r.s, NULL, steps, 0) && run(&r, &o) && arena_pull_persistent(&r.s.arena) &&
        write_outputs(o.outputs, &r.s, &r.taps, m);
-  for (int i = 0; ok && i < m->n; i++) printf("%s %.9g\n", m->names[i], m->values[i]);
+  for (int i = 0; ok && i < m->n; i++)
+    if (m->weights[i] != 0) printf("%s %.9g\n", m->names[i], m->values[i]);
   for (int i = 0; i < r.taps.n; i++) free(r.taps.items[i].values);
   free(r.taps.items);
   trainer_close(&r.step);

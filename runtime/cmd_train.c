@@ -140,7 +140,7 @@ static bool start_values(Training *t) {
 static bool open_training(Training *t) {
   TrainOptions *o = &t->o;
   if (!o->save) o->save = t->default_path = checkpoint_default_path();
-  const NncFunction *f = program_function("train");
+  const NncFunction *f = program_train(0);
   if (!f) {
     report_error("%s has no train section", nnc_program.source);
     return false;
@@ -263,10 +263,11 @@ static void search_last_step(Training *t) {
   memcpy(t->s.arena.base, t->before, (size_t)nnc_program.persistent_bytes);
   bool ok = copy_far(t, true) && arena_push_persistent(&t->s.arena) &&
             (step % t->run.steps_per_epoch != 0 || session_begin_text(&t->s, NULL));
-  for (int64_t micro = 0; ok && !search.found && micro < trainer_micro_batches(); micro++) {
-    Executor *e = trainer_write_batch(&t->run, step, micro);
-    ok = e && find_nan(&search, e, &t->s.arena);
-  }
+  for (int phase = 0; phase < program_phases(); phase++)
+    for (int64_t micro = 0; ok && !search.found && micro < trainer_micro_batches(); micro++) {
+      Executor *e = phase_is_due(phase, step) ? trainer_write_batch(&t->run, step, phase, micro) : NULL;
+      if (phase_is_due(phase, step)) ok = e && find_nan(&search, e, &t->s.arena);
+    }
   if (ok && !search.found && search.infinity) fprintf(stderr, "%s: %s\n", report_name(), search.infinity);
   else if (ok && !search.found) fprintf(stderr, "%s: run again, the step leaves finite numbers only\n", report_name());
   free(search.infinity);
@@ -286,7 +287,7 @@ static bool save(Training *t) {
 // Early stopping, --keep: the weights of the best evaluation go into a file of their own.
 static void note_loss(Training *t, const Metrics *m) {
   if (nnc_program.patience <= 0 && !t->o.keep) return;
-  double loss = metrics_loss(m, program_function("eval"));
+  double loss = metrics_loss(m);
   if (!(loss < t->run.state.best)) {
     t->run.state.since_best++;
     return;
@@ -304,8 +305,8 @@ static bool out_of_patience(const Training *t) {
 }
 
 static void print_evaluation(Training *t, const Metrics *m) {
-  log_record(&t->log, "eval", t->run.state.step, epoch_of(t), m, -1, seconds_now() - t->start);
-  events_scalars(&t->events, "eval", t->run.state.step, m, -1, -1);
+  log_record(&t->log, "eval", t->run.state.step, epoch_of(t), m, NULL, seconds_now() - t->start);
+  events_scalars(&t->events, "eval", t->run.state.step, m, NULL, -1);
   report_clear_line();
   printf("eval after step %lld:", (long long)t->run.state.step);
   for (int i = 0; i < m->n; i++) printf("  %s %.4f", m->names[i], m->values[i]);
@@ -327,8 +328,9 @@ static bool evaluate(Training *t) {
   ranks_broadcast(&stopped, sizeof stopped);
   if (ok) {
     ranks_broadcast(m.values, m.n * (int64_t)sizeof *m.values);
+    ranks_broadcast(m.weights, m.n * (int64_t)sizeof *m.weights);
     if (is_first_rank()) print_evaluation(t, &m);
-    t->evaluation_failed = !metrics_losses_finite(&m, program_function("eval"));
+    t->evaluation_failed = !metrics_losses_finite(&m);
     note_loss(t, &m);
   }
   metrics_free(&m);
@@ -348,7 +350,7 @@ static void stop_failed(const Training *t, int64_t step) {
 // The last step left no NaN and no infinity, neither in its loss nor, where a file is to be written or evaluated, in
 // what it updated. Else the last good checkpoint is kept: the state goes into a file of its own.
 static bool step_is_finite(Training *t, bool check_values) {
-  const char *broken = metrics_losses_finite(&t->run.metrics, executor_function(t->s.train)) ? NULL : "the loss";
+  const char *broken = metrics_losses_finite(&t->run.metrics) ? NULL : "the loss";
   if (!broken && !check_values) return true;
   const NncTensor *value = NULL;
   if (!arena_pull_persistent(&t->s.arena) || (!broken && !checkpoint_not_finite(&t->s.arena, false, &value))) {
@@ -389,15 +391,17 @@ static void put_gradient(void *context, const NncTensor *tensor, const char *are
 // One step, which is logged.
 static bool train_step(Training *t) {
   int64_t step = t->run.state.step;
-  double rate = nnc_program.n_groups ? schedule_rate(&nnc_program.groups[0], step, t->run.total) : -1;
+  double rates[MAX_PHASES];
+  for (int i = 0; i < program_phases(); i++)
+    rates[i] = nnc_program.n_groups && phase_is_due(i, step) ? schedule_rate(i, step, t->run.total) : -1;
   if (t->o.find_nan && !keep_values(t)) return false;
   t->run.tap = t->o.histograms && (step + 1) % t->o.histograms == 0 ? put_gradient : NULL;
   t->run.tap_context = t;
   double began = seconds_now();
   if (!trainer_step(&t->run)) return false;
   double now = seconds_now();
-  log_record(&t->log, "train", step + 1, epoch_of(t), &t->run.metrics, rate, now - t->start);
-  events_scalars(&t->events, "train", step + 1, &t->run.metrics, rate, now - began);
+  log_record(&t->log, "train", step + 1, epoch_of(t), &t->run.metrics, rates, now - t->start);
+  events_scalars(&t->events, "train", step + 1, &t->run.metrics, rates, now - began);
   return true;
 }
 
@@ -408,10 +412,9 @@ static void print_wait(DataWait w, double seconds) {
 
 // The exit status.
 static int train_loop(Training *t) {
-  const NncFunction *f = executor_function(t->s.train);
   double epochs = (double)t->run.total / (double)t->run.steps_per_epoch;
   bool evaluated = false, saved = false;
-  progress_start(&t->progress, f, t->run.state.step, t->run.total, t->o.print_every, t->o.quiet);
+  progress_start(&t->progress, t->run.state.step, t->run.total, t->o.print_every, t->o.quiet);
   int64_t end = t->o.stop_at > 0 && t->o.stop_at < t->run.total ? t->o.stop_at : t->run.total;
   while (t->run.state.step < end && !stop_requested(t) && !out_of_patience(t)) {
     if (!train_step(t)) {

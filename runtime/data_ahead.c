@@ -35,6 +35,8 @@ struct Ahead {
   int64_t order_epoch;            // -1: none yet
   uint64_t order_seed;
   bool started, stop, paused, ordering;
+  Slot *held;   // the batch that was taken last, where the phases of a step take it one after the other; NULL: none
+  int64_t held_k;
   uint8_t *broken;   // Owned; a bit for each member that is skipped; NULL: none is
   DataWait wait;
 };
@@ -187,6 +189,15 @@ static void release(Ahead *a, Slot *s) {
   pthread_mutex_unlock(&a->mutex);
 }
 
+static Slot *take_or_held(Ahead *a, int64_t k) {
+  bool same = a->held && a->held_k == k && a->order_seed == a->d->seed &&
+              (!a->d->shuffled || a->held->epoch == a->d->epoch);
+  if (same) return a->held;
+  if (a->held) release(a, a->held);
+  a->held = NULL;
+  return take(a, k);
+}
+
 typedef struct Hearer {
   Listener listener;
   char text[1024];
@@ -243,7 +254,7 @@ static void give_column(const Ahead *a, const Slot *s, int k, const NncTensor *i
 bool ahead_fill(Ahead *a, const NncFunction *f, int64_t first, int64_t fill, char *arena) {
   int64_t k = first - a->offset;
   bool in_sequence = k >= 0 && k % a->stride == 0 && k / a->stride < a->per_epoch, ok = true;
-  Slot *s = in_sequence ? take(a, k / a->stride) : &a->slots[a->n_slots];
+  Slot *s = in_sequence ? take_or_held(a, k / a->stride) : &a->slots[a->n_slots];
   for (int64_t i = 0; i < a->batch && !in_sequence && ok; i++) {   // of a data set in one order
     s->members[i] = member_at(a, first + i < a->d->records ? first + i : fill);
     ok = read_failed(a, s, i);
@@ -253,7 +264,8 @@ bool ahead_fill(Ahead *a, const NncFunction *f, int64_t first, int64_t fill, cha
     const NncTensor *input = function_input(f, a->d->names[k]);
     if (input) give_column(a, s, k, input, arena + input->offset);
   }
-  if (in_sequence) release(a, s);
+  if (in_sequence && program_phases() > 1) a->held = s, a->held_k = k / a->stride;
+  else if (in_sequence) release(a, s);
   return ok;
 }
 
@@ -263,6 +275,7 @@ void ahead_sequence(Ahead *a, int64_t offset, int64_t stride, int64_t per_epoch)
   while (a->busy > 0 || a->ordering) pthread_cond_wait(&a->ready, &a->mutex);
   a->offset = offset, a->stride = stride, a->per_epoch = per_epoch;
   a->started = a->paused = false;
+  a->held = NULL;
   pthread_mutex_unlock(&a->mutex);
 }
 

@@ -53,12 +53,19 @@ static void put_number(FILE *f, const char *key, double v) {
   else fprintf(f, ",\"%s\":null", key);
 }
 
-void log_record(Log *log, const char *kind, int64_t step, double epoch, const Metrics *m, double rate, double seconds) {
+void log_record(Log *log, const char *kind, int64_t step, double epoch, const Metrics *m, const double *rates,
+                double seconds) {
   if (!log->file) return;
   fprintf(log->file, "{\"kind\":\"%s\",\"step\":%lld", kind, (long long)step);
   put_number(log->file, "epoch", epoch);
-  for (int i = 0; i < m->n; i++) put_number(log->file, m->names[i], m->values[i]);
-  if (rate >= 0) put_number(log->file, "lr", rate);
+  for (int i = 0; i < m->n; i++)
+    if (m->weights[i] != 0) put_number(log->file, m->names[i], m->values[i]);
+  for (int i = 0; rates && i < program_phases(); i++) {
+    const char *phase = program_phase(i).name;
+    char *key = xasprintf("%s%slr", phase, *phase ? "." : "");
+    if (rates[i] >= 0) put_number(log->file, key, rates[i]);
+    free(key);
+  }
   put_number(log->file, "seconds", seconds);
   fputs("}\n", log->file);
   if (fflush(log->file) != 0 && !log->error) log->error = errno;

@@ -91,7 +91,7 @@ static nnc_status check_options(const nnc_options *o) {
       o->functions & ~(NNC_TRAINS | NNC_EVALUATES | NNC_PREDICTS))
     return FAIL(NNC_ERROR_ARGUMENT, "create: an option is out of range");
   if (o->weights && o->checkpoint) return FAIL(NNC_ERROR_ARGUMENT, "create: weights and checkpoint exclude each other");
-  if (o->functions & NNC_TRAINS && !program_function("train"))
+  if (o->functions & NNC_TRAINS && !program_train(0))
     return FAIL(NNC_ERROR_FUNCTION, "%s has no train section", nnc_program.source);
   if (o->functions & NNC_EVALUATES && !program_function("eval"))
     return FAIL(NNC_ERROR_FUNCTION, "%s does not say how to evaluate", nnc_program.source);
@@ -101,15 +101,15 @@ static nnc_status check_options(const nnc_options *o) {
 }
 
 static int functions_there(int wanted) {
-  static const char *const names[] = {"train", "eval", "predict"};
+  const NncFunction *functions[] = {program_train(0), program_function("eval"), program_function("predict")};
   int there = 0;
   for (int i = 0; i < 3; i++)
-    if (program_function(names[i]) && (!wanted || wanted & 1 << i)) there |= 1 << i;
+    if (functions[i] && (!wanted || wanted & 1 << i)) there |= 1 << i;
   return there;
 }
 
 static nnc_status read_data(nnc_net *net, const char *folder) {
-  const NncFunction *train = program_function("train"), *eval = program_function("eval");
+  const NncFunction *train = program_train(0), *eval = program_function("eval");
   bool validation = nnc_program.validation > 0;
   if (!*folder) folder = NULL;
   net->has_data = net->functions & SESSION_TRAIN;
@@ -125,11 +125,14 @@ static nnc_status read_data(nnc_net *net, const char *folder) {
 static nnc_status check_memory(const nnc_net *net, int64_t limit) {
   char need[32], most[32];
   int64_t bytes = net->train_data.bytes + net->eval_data.bytes, arena = nnc_program.persistent_bytes;
-  static const char *const names[] = {"train", "accumulate", "eval", "predict"};
-  static const int of[] = {SESSION_TRAIN, SESSION_TRAIN, SESSION_EVAL, SESSION_PREDICT};
-  for (int i = 0; i < 4; i++) {
-    const NncFunction *f = net->functions & of[i] ? program_function(names[i]) : NULL;
-    if (f && f->arena_bytes > arena) arena = f->arena_bytes;
+  for (int i = 0; i < nnc_program.n_functions; i++) {
+    const NncFunction *f = &nnc_program.functions[i];
+    bool steps = !strncmp(f->name, "train", 5) || !strncmp(f->name, "accumulate", 10);
+    int of = steps                         ? SESSION_TRAIN
+             : !strcmp(f->name, "eval")    ? SESSION_EVAL
+             : !strcmp(f->name, "predict") ? SESSION_PREDICT
+                                           : 0;
+    if (net->functions & of && f->arena_bytes > arena) arena = f->arena_bytes;
   }
   if (!limit || bytes + arena <= limit) return NNC_OK;
   return FAIL(NNC_ERROR_MEMORY, "the model needs %s, the options allow %s; compile with a smaller --memory-budget",
@@ -161,8 +164,8 @@ static nnc_status open_net(nnc_net *net, void *arguments) {
   nnc_status status = check_options(o);
   if (status) return status;
   net->functions = functions_there(o->functions);
-  bool draws = net->functions & SESSION_TRAIN && !function_has_inputs(program_function("train"));   // what it learns
-                                                                                                    // from
+  bool draws = net->functions & SESSION_TRAIN && !function_has_inputs(program_train(0));   // what it learns
+                                                                                           // from
   const char *data = o->data ? o->data : draws ? "" : NULL;
   if (data && (status = read_data(net, data))) return status;
   if ((status = check_memory(net, o->memory))) return status;
@@ -232,7 +235,7 @@ nnc_status model_create(const nnc_options *options, nnc_net **net, char *message
 
 static nnc_status tell_info(nnc_net *net, void *arguments) {
   nnc_info *info = arguments;
-  int64_t batch = net->functions & SESSION_TRAIN  ? function_batch(executor_function(net->s.train))
+  int64_t batch = net->functions & SESSION_TRAIN  ? function_batch(executor_function(net->s.train[0]))
                   : net->functions & SESSION_EVAL ? function_batch(executor_function(net->s.eval))
                                                   : nnc_program.batch;
   *info = (nnc_info){.arena_bytes = net->s.arena.bytes,
@@ -268,8 +271,7 @@ static nnc_status rate_number(nnc_net *net, Number *n) {
   const NncProgram *p = &nnc_program;
   bool trains = net->functions & SESSION_TRAIN;
   if (!trains || !p->n_groups) return FAIL(NNC_ERROR_FUNCTION, "%s does not train with a learning rate", p->source);
-  if (!n->set)
-    n->value = isnan(net->s.rate) ? schedule_rate(&p->groups[0], net->run.state.step, net->run.total) : net->s.rate;
+  if (!n->set) n->value = isnan(net->s.rate) ? schedule_rate(0, net->run.state.step, net->run.total) : net->s.rate;
   else if (isinf(n->value) || n->value < 0) return FAIL(NNC_ERROR_ARGUMENT, "learning_rate: %g", n->value);
   else net->s.rate = n->value;
   return NNC_OK;

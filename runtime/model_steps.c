@@ -26,7 +26,7 @@ static bool write_batch(void *context, const NncFunction *f, int64_t micro) {
 static nnc_status step(nnc_net *net, void *arguments) {
   Inputs *in = arguments;
   if (!(net->functions & SESSION_TRAIN)) return FAIL(NNC_ERROR_FUNCTION, "this instance does not train");
-  const NncFunction *f = executor_function(net->s.train);
+  const NncFunction *f = executor_function(net->s.train[0]);
   model_forget_results(net);
   if (in->n == 0) {
     if (!net->has_data)
@@ -39,7 +39,7 @@ static nnc_status step(nnc_net *net, void *arguments) {
     if (!trainer_step_on(&net->run, &(Batches){.write = write_batch, .context = in})) return NNC_ERROR_DEVICE;
   }
   model_note_results(net, &net->run.metrics);
-  if (metrics_losses_finite(&net->run.metrics, f)) return NNC_OK;
+  if (metrics_losses_finite(&net->run.metrics)) return NNC_OK;
   return FAIL(NNC_ERROR_NOT_FINITE, "the loss is not a finite number at step %lld", (long long)net->run.state.step);
 }
 

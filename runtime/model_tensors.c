@@ -75,15 +75,18 @@ static nnc_role role_of(NncRole role) {
 
 void model_list_tensors(nnc_net *net) {
   const Session *s = &net->s;
-  const Executor *all[] = {s->train, s->eval, s->predict};
+  const Executor *all[MAX_PHASES + 2];
   size_t n = (size_t)nnc_program.n_persistent;
-  for (int i = 0; i < 3; i++)
+  int n_all = program_phases() + 2;
+  for (int i = 0; i < program_phases(); i++) all[i] = s->train[i];
+  all[n_all - 2] = s->eval, all[n_all - 1] = s->predict;
+  for (int i = 0; i < n_all; i++)
     if (all[i]) n += (size_t)(executor_function(all[i])->n_args + executor_function(all[i])->n_results);
   net->tensors = xcalloc(n, sizeof *net->tensors);
-  for (int i = 0; i < 3; i++) add_function(net, all[i], i ? 1 : trainer_micro_batches());
+  for (int i = 0; i < n_all; i++) add_function(net, all[i], i < program_phases() ? trainer_micro_batches() : 1);
   for (int i = 0; i < nnc_program.n_persistent; i++)
     add_tensor(net, &nnc_program.persistent[i], role_of(nnc_program.persistent[i].role), 1);
-  for (int i = 0; i < 3; i++) add_results(net, all[i]);
+  for (int i = 0; i < n_all; i++) add_results(net, all[i]);
   model_forget_results(net);
 }
 
@@ -93,7 +96,8 @@ void model_forget_results(nnc_net *net) {
 
 void model_note_results(nnc_net *net, const Metrics *m) {
   model_forget_results(net);
-  for (int i = 0; i < m->n; i++) model_tensor(net, m->names[i])->value = m->values[i];
+  for (int i = 0; i < m->n; i++)
+    if (m->weights[i] != 0) model_tensor(net, m->names[i])->value = m->values[i];
 }
 
 typedef struct Question {

@@ -262,10 +262,10 @@ typedef struct NncScan {
   const int64_t *const *strides;
 } NncScan;
 
-// "train" runs one whole step (forward, backward, update). With gradient accumulation "accumulate" runs the earlier
-// micro-batches of a step and "train" the last. "eval" computes loss and metrics, "predict" the model's outputs.
-// "decode" computes those of one position of a text, `position` of its inputs, from its token and caches of what came
-// before.
+// "train" runs one whole step (forward, backward, update), or in a program with phases "train.<phase>" a part of it.
+// With gradient accumulation "accumulate" runs the earlier micro-batches of a step and "train" the last. "eval"
+// computes loss and metrics, "predict" the model's outputs. "decode" computes those of one position of a text,
+// `position` of its inputs, from its token and caches of what came before.
 typedef struct NncFunction {
   const char *name;
   // inputs, rng, hyper: their offsets are the function's own; not the persistent ones
@@ -322,6 +322,16 @@ typedef struct NncGroup {   // optimizer parameter group, as far as the runtime 
   double lr, beta1, beta2;
 } NncGroup;
 
+// A part of each step with a loss, an optimizer and parameters of its own: functions "train.<name>" and, with gradient
+// accumulation, "accumulate.<name>". It is run in the steps, from 1, that are multiples of `every`.
+typedef struct NncPhase {
+  const char *name;
+  const char *optimizer;
+  int64_t every;
+  int first_group, n_groups;                       // of its parameters
+  double (*schedule)(double step, double steps);   // as of the program, of the steps that the phase is run in
+} NncPhase;
+
 // What a program for a GPU brings along. One of ptx and module is set.
 struct CudaApi;
 typedef struct NncCuda {
@@ -356,6 +366,8 @@ typedef struct NncProgram {
   const char *optimizer;   // its name
   // the factor of all learning rates in a step, counted from 1, of so many; NULL: 1
   double (*schedule)(double step, double steps);
+  int n_phases;   // 0: a step is the function "train"
+  const NncPhase *phases;
   int64_t batch;        // records per micro-batch
   int64_t accumulate;   // micro-batches per step, >= 1
   double epochs;

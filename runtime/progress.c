@@ -6,7 +6,7 @@
 
 #include "runtime/runtime.h"
 
-void progress_start(Progress *p, const NncFunction *f, int64_t step, int64_t total, int64_t every, bool quiet) {
+void progress_start(Progress *p, int64_t step, int64_t total, int64_t every, bool quiet) {
   const char *term = getenv("TERM");
   memset(p, 0, sizeof *p);
   p->is_terminal = isatty(STDOUT_FILENO) && term && strcmp(term, "dumb") != 0;
@@ -15,7 +15,7 @@ void progress_start(Progress *p, const NncFunction *f, int64_t step, int64_t tot
   p->first_step = step;
   p->total_steps = total;
   p->every = every;
-  metrics_init(&p->sum, f);
+  metrics_init_train(&p->sum);
 }
 
 static void print_line(Progress *p, int64_t step, double epoch, double epochs, double items_per_step, double now) {
@@ -24,7 +24,8 @@ static void print_line(Progress *p, int64_t step, double epoch, double epochs, d
   if (p->is_terminal) fputs("\r\033[K", stdout);
   if (epochs > 0) printf("epoch %.2f/%.4g  ", epoch, epochs);
   printf("step %lld/%lld", (long long)step, (long long)p->total_steps);
-  for (int i = 0; i < p->sum.n; i++) printf("  %s %.4f", p->sum.names[i], p->sum.values[i] / p->weight);
+  for (int i = 0; i < p->sum.n; i++)
+    if (p->sum.weights[i] != 0) printf("  %s %.4f", p->sum.names[i], p->sum.values[i] / p->sum.weights[i]);
   printf("  %.*f items/s  %s left", rate * items_per_step < 100 ? 1 : 0, rate * items_per_step,
          format_seconds((double)(p->total_steps - step) / rate, left, sizeof left));
   if (!p->is_terminal) fputc('\n', stdout);

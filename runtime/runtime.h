@@ -247,12 +247,22 @@ bool init_persistent(const Arena *arena, uint64_t seed);
 bool init_tensor(const NncTensor *t, const Arena *arena, uint64_t seed);
 
 // ---------------------------------------------------------------------------------------------------------------------
+// phases.c: what a step consists of, one after the other
+enum { MAX_PHASES = 6 };
+int program_phases(void);                       // at least 1
+NncPhase program_phase(int i);                  // of a program without phases: all of the step, named ""
+const NncFunction *program_train(int i);        // NULL: none
+const NncFunction *program_accumulate(int i);   // NULL: none
+int program_phase_of(const NncFunction *f);     // of one of them
+bool phase_is_due(int i, int64_t step);         // in the step behind so many
+
+// ---------------------------------------------------------------------------------------------------------------------
 // schedule.c
-double schedule_factor(int64_t step, int64_t total);   // of group 0's learning rate, step from 0
-double schedule_rate(const NncGroup *g, int64_t step, int64_t total);
+// Of a phase's first group, in the next of its steps; step: steps of the training done before, of so many.
+double schedule_rate(int phase, int64_t step, int64_t total);
 // hyper: n numbers, 3 per group, then perhaps a micro-batch's share of the step,
-// and whether this rank is the last.
-void schedule_fill(double *hyper, int64_t n, int64_t step, int64_t total);
+// and whether this rank is the last. Only those of the phase's groups mean something.
+void schedule_fill(double *hyper, int64_t n, int phase, int64_t step, int64_t total);
 // Group 0 has this learning rate instead, and the others keep their ratio to it.
 void schedule_set_rate(double *hyper, double rate);
 
@@ -555,7 +565,8 @@ void inputs_make(const NncFunction *f, uint64_t seed, char *arena);   // made-up
 // session.c: what train, eval, step and bench share
 typedef struct Session {
   Arena arena;
-  Executor *train, *accumulate, *eval, *predict, *decode;   // NULL where not asked for or absent
+  Executor *train[MAX_PHASES], *accumulate[MAX_PHASES], *eval, *predict, *decode;   // NULL where not asked for or
+                                                                                    // absent
   uint64_t seed;
   uint64_t seed_aside;   // of what evaluation and prediction draw: the program's own, so that runs are compared
   int64_t total_steps;   // of the schedule
@@ -584,15 +595,18 @@ typedef struct Metrics {
   int n;
   const char **names;
   double *values;
+  double *weights;   // of what was added; 0: the value is not known, as of a phase that was not run
+  bool *is_loss;
 } Metrics;
 void metrics_init(Metrics *m, const NncFunction *f);
+void metrics_init_train(Metrics *m);   // those of all phases
 void metrics_free(Metrics *m);
 void metrics_read(Metrics *m, const NncFunction *f, const char *arena, double weight);   // m += weight * results
 void metrics_add(Metrics *m, const Metrics *other, double weight);
 void metrics_reset(Metrics *m);   // to zero; a NaN does not stay
 void metrics_scale(Metrics *m, double factor);
-double metrics_loss(const Metrics *m, const NncFunction *f);   // the sum of the losses
-bool metrics_losses_finite(const Metrics *m, const NncFunction *f);
+double metrics_loss(const Metrics *m);   // the sum of the losses that are known
+bool metrics_losses_finite(const Metrics *m);
 // Mean over every record of the data set; see docs/runtime.md for the last, incomplete batch. Carried states go through
 // a continued text and are as before afterwards.
 bool session_evaluate(Session *s, const Dataset *d, Metrics *out);
@@ -620,7 +634,7 @@ void trainer_close(Trainer *t);
 void trainer_set_total(Trainer *t, int64_t total);   // steps of the whole run
 int64_t trainer_micro_batches(void);                 // of a step, one after the other, of this rank
 // The batch and the other arguments of a micro-batch, for what is returned. Borrowed.
-Executor *trainer_write_batch(Trainer *t, int64_t step, int64_t micro);
+Executor *trainer_write_batch(Trainer *t, int64_t step, int phase, int64_t micro);
 bool trainer_step(Trainer *t);   // the next one on the data: sets metrics, counts the step
 // The next one on batches from elsewhere.
 typedef struct Batches {
@@ -637,9 +651,9 @@ typedef struct Progress {
   double start, last;                       // seconds
   int64_t first_step, total_steps, every;   // every: steps between plain lines
   Metrics sum;                              // since the last line
-  double weight;
+  double weight;                            // steps
 } Progress;
-void progress_start(Progress *p, const NncFunction *f, int64_t step, int64_t total, int64_t every, bool quiet);
+void progress_start(Progress *p, int64_t step, int64_t total, int64_t every, bool quiet);
 void progress_step(Progress *p, int64_t step, double epoch, double epochs, const Metrics *m, double items_per_step,
                    bool must_print);
 void progress_exclude(Progress *p, double seconds);   // evaluation and saving do not count as time of steps
@@ -652,7 +666,9 @@ typedef struct Log {
 } Log;
 // resumed >= 0: appends, without the records of later steps that are there, which come again.
 bool log_open(Log *log, const char *path, int64_t resumed);
-void log_record(Log *log, const char *kind, int64_t step, double epoch, const Metrics *m, double rate, double seconds);
+// rates: of each phase, below 0: none; NULL: of none
+void log_record(Log *log, const char *kind, int64_t step, double epoch, const Metrics *m, const double *rates,
+                double seconds);
 bool log_close(Log *log);
 
 // tensorboard.c: event files; file NULL: none; error: errno of the first write that failed
@@ -663,8 +679,8 @@ typedef struct Events {
 // events.out.tfevents.<model> in a folder, which is made; folder NULL: none. resumed as in log_open. False after
 // reporting, also for a file there that is something else.
 bool events_open(Events *e, const char *folder, int64_t resumed);
-// "<kind>/loss" and so on; a rate or seconds of the step below 0: none.
-void events_scalars(Events *e, const char *kind, int64_t step, const Metrics *m, double rate, double seconds);
+// "<kind>/loss" and so on; rates as of log_record; seconds of the step below 0: none.
+void events_scalars(Events *e, const char *kind, int64_t step, const Metrics *m, const double *rates, double seconds);
 // The finite ones of a tensor's values, in their logical order, as "<kind>/<name>".
 void events_histogram(Events *e, const char *kind, const char *name, int64_t step, const NncTensor *t,
                       const void *values);

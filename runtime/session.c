@@ -7,14 +7,23 @@
 #include "runtime/comm/comm.h"
 #include "runtime/runtime.h"
 
-static bool make_executor(const Arena *arena, const char *name, bool wanted, Executor **out) {
-  const NncFunction *f = wanted ? program_function(name) : NULL;
+static bool make_executor(const Arena *arena, const NncFunction *f, bool wanted, Executor **out) {
+  if (!wanted) f = NULL;
   *out = f ? executor_create(f, arena) : NULL;
   return !f || *out;
 }
 
-static void need(const char *name, bool wanted, int64_t *bytes, int64_t *far) {
-  const NncFunction *f = wanted ? program_function(name) : NULL;
+static bool make_executors(Session *s, bool train, bool eval, bool predict) {
+  for (int i = 0; i < program_phases(); i++)
+    if (!make_executor(&s->arena, program_train(i), train, &s->train[i]) ||
+        !make_executor(&s->arena, program_accumulate(i), train, &s->accumulate[i]))
+      return false;
+  return make_executor(&s->arena, program_function("eval"), eval, &s->eval) &&
+         make_executor(&s->arena, program_function("predict"), predict, &s->predict);
+}
+
+static void need(const NncFunction *f, bool wanted, int64_t *bytes, int64_t *far) {
+  if (!wanted) return;
   if (f && f->arena_bytes > *bytes) *bytes = f->arena_bytes;
   if (f && f->far_bytes > *far) *far = f->far_bytes;
 }
@@ -38,7 +47,7 @@ bool session_open(Session *s, int functions, const DeviceOptions *device) {
   s->rate = NAN;
   bool train = functions & SESSION_TRAIN, eval = functions & SESSION_EVAL, predict = functions & SESSION_PREDICT,
        decode = functions & SESSION_DECODE;
-  if (train && !program_function("train")) {
+  if (train && !program_train(0)) {
     report_error("%s has no train section", nnc_program.source);
     return false;
   }
@@ -46,11 +55,13 @@ bool session_open(Session *s, int functions, const DeviceOptions *device) {
   int threads;
   if (!nnc_program.device->check(device, &threads) || !program_verify()) return false;
   int64_t bytes = nnc_program.persistent_bytes, far = nnc_program.far_persistent_bytes;
-  need("train", train, &bytes, &far);
-  need("accumulate", train, &bytes, &far);
-  need("eval", eval, &bytes, &far);
-  need("predict", predict, &bytes, &far);
-  need("decode", decode, &bytes, &far);
+  for (int i = 0; i < program_phases(); i++) {
+    need(program_train(i), train, &bytes, &far);
+    need(program_accumulate(i), train, &bytes, &far);
+  }
+  need(program_function("eval"), eval, &bytes, &far);
+  need(program_function("predict"), predict, &bytes, &far);
+  need(program_function("decode"), decode, &bytes, &far);
   if (!arena_create(&s->arena, bytes, threads)) return false;
   s->arena.far_bytes = far;
   int64_t spare = functions & SESSION_SPARE ? nnc_program.far_persistent_bytes : 0;
@@ -59,10 +70,8 @@ bool session_open(Session *s, int functions, const DeviceOptions *device) {
     session_close(s);
     return false;
   }
-  if (nnc_program.device->enter(&s->arena) && make_executor(&s->arena, "train", train, &s->train) &&
-      make_executor(&s->arena, "accumulate", train, &s->accumulate) &&
-      make_executor(&s->arena, "eval", eval, &s->eval) && make_executor(&s->arena, "predict", predict, &s->predict) &&
-      make_executor(&s->arena, "decode", decode, &s->decode))
+  if (nnc_program.device->enter(&s->arena) && make_executors(s, train, eval, predict) &&
+      make_executor(&s->arena, program_function("decode"), decode, &s->decode))
     return true;
   session_close(s);
   return false;
@@ -74,20 +83,23 @@ bool session_join(const Session *s) {
 }
 
 void session_close(Session *s) {
-  executor_destroy(s->train);
-  executor_destroy(s->accumulate);
+  for (int i = 0; i < MAX_PHASES; i++) {
+    executor_destroy(s->train[i]);
+    executor_destroy(s->accumulate[i]);
+    s->train[i] = s->accumulate[i] = NULL;   // closed again by who owns the session
+  }
   executor_destroy(s->eval);
   executor_destroy(s->predict);
   executor_destroy(s->decode);
   arena_destroy(&s->arena);
-  s->train = s->accumulate = s->eval = s->predict = s->decode = NULL;   // closed again by who owns the session
+  s->eval = s->predict = s->decode = NULL;
 }
 
 static void write_arguments(const Session *s, const NncFunction *f, uint64_t seed, int64_t step, int64_t draw) {
   for (int i = 0; i < f->n_args; i++) {
     const NncTensor *t = &f->args[i];
     char *at = s->arena.base + t->offset;
-    if (t->role == NNC_HYPER) schedule_fill((double *)at, t->dim[0], step, s->total_steps);
+    if (t->role == NNC_HYPER) schedule_fill((double *)at, t->dim[0], program_phase_of(f), step, s->total_steps);
     if (t->role == NNC_HYPER && !isnan(s->rate)) schedule_set_rate((double *)at, s->rate);
     if (t->role != NNC_RNG) continue;
     for (int64_t row = 0; row < t->dim[0]; row++) {
@@ -175,46 +187,83 @@ bool session_restore_carried(const Session *s, char *saved) {
 
 static bool is_measured(const NncTensor *t) { return t->role == NNC_LOSS || t->role == NNC_METRIC; }
 
-void metrics_init(Metrics *m, const NncFunction *f) {
-  m->n = 0;
+static void count_measured(Metrics *m, const NncFunction *f) {
   for (int i = 0; i < f->n_results; i++) m->n += is_measured(&f->results[i]);
+}
+
+static void make_room(Metrics *m) {
   m->names = xcalloc((size_t)m->n, sizeof *m->names);
   m->values = xcalloc((size_t)m->n, sizeof *m->values);
-  for (int i = 0, n = 0; i < f->n_results; i++)
-    if (is_measured(&f->results[i])) m->names[n++] = f->results[i].name;
+  m->weights = xcalloc((size_t)m->n, sizeof *m->weights);
+  m->is_loss = xcalloc((size_t)m->n, sizeof *m->is_loss);
+}
+
+// Returns the number behind them.
+static int name_measured(Metrics *m, int n, const NncFunction *f) {
+  for (int i = 0; i < f->n_results; i++) {
+    if (!is_measured(&f->results[i])) continue;
+    m->names[n] = f->results[i].name;
+    m->is_loss[n++] = f->results[i].role == NNC_LOSS;
+  }
+  return n;
+}
+
+void metrics_init(Metrics *m, const NncFunction *f) {
+  m->n = 0;
+  count_measured(m, f);
+  make_room(m);
+  name_measured(m, 0, f);
+}
+
+void metrics_init_train(Metrics *m) {
+  m->n = 0;
+  for (int i = 0; i < program_phases(); i++) count_measured(m, program_train(i));
+  make_room(m);
+  for (int i = 0, n = 0; i < program_phases(); i++) n = name_measured(m, n, program_train(i));
 }
 
 void metrics_free(Metrics *m) {
   free(m->names);
   free(m->values);
+  free(m->weights);
+  free(m->is_loss);
   memset(m, 0, sizeof *m);
 }
 
 void metrics_read(Metrics *m, const NncFunction *f, const char *arena, double weight) {
-  for (int i = 0, n = 0; i < f->n_results; i++)
-    if (is_measured(&f->results[i])) m->values[n++] += weight * tensor_scalar(&f->results[i], arena);
+  for (int i = 0, n = 0; i < f->n_results; i++) {
+    if (!is_measured(&f->results[i])) continue;
+    while (strcmp(m->names[n], f->results[i].name) != 0) n++;   // those of f stand together
+    m->weights[n] += weight;
+    m->values[n++] += weight * tensor_scalar(&f->results[i], arena);
+  }
 }
 
 void metrics_add(Metrics *m, const Metrics *other, double weight) {
-  for (int i = 0; i < m->n; i++) m->values[i] += weight * other->values[i];
+  for (int i = 0; i < m->n; i++) {
+    if (other->weights[i] == 0) continue;
+    m->values[i] += weight * other->values[i];
+    m->weights[i] += weight;
+  }
 }
 
-void metrics_reset(Metrics *m) { memset(m->values, 0, (size_t)m->n * sizeof *m->values); }
+void metrics_reset(Metrics *m) {
+  memset(m->values, 0, (size_t)m->n * sizeof *m->values);
+  memset(m->weights, 0, (size_t)m->n * sizeof *m->weights);
+}
 
 void metrics_scale(Metrics *m, double factor) {
   for (int i = 0; i < m->n; i++) m->values[i] *= factor;
 }
 
-double metrics_loss(const Metrics *m, const NncFunction *f) {
+double metrics_loss(const Metrics *m) {
   double sum = 0;
-  for (int i = 0, n = 0; i < f->n_results; i++) {
-    if (f->results[i].role == NNC_LOSS) sum += m->values[n];
-    n += is_measured(&f->results[i]);
-  }
+  for (int i = 0; i < m->n; i++)
+    if (m->is_loss[i] && m->weights[i] != 0) sum += m->values[i];
   return sum;
 }
 
-bool metrics_losses_finite(const Metrics *m, const NncFunction *f) { return isfinite(metrics_loss(m, f)); }
+bool metrics_losses_finite(const Metrics *m) { return isfinite(metrics_loss(m)); }
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Evaluation

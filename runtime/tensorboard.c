@@ -259,11 +259,17 @@ bool events_close(Events *e) {
 // ---------------------------------------------------------------------------------------------------------------------
 // What happens
 
-void events_scalars(Events *e, const char *kind, int64_t step, const Metrics *m, double rate, double seconds) {
+void events_scalars(Events *e, const char *kind, int64_t step, const Metrics *m, const double *rates, double seconds) {
   if (!e->file) return;
   Message event = begin_event(step), summary = {0};
-  for (int i = 0; i < m->n; i++) put_scalar(&summary, kind, m->names[i], m->values[i]);
-  if (rate >= 0) put_scalar(&summary, kind, "learning_rate", rate);
+  for (int i = 0; i < m->n; i++)
+    if (m->weights[i] != 0) put_scalar(&summary, kind, m->names[i], m->values[i]);
+  for (int i = 0; rates && i < program_phases(); i++) {
+    const char *phase = program_phase(i).name;
+    char *name = xasprintf("%s%slearning_rate", phase, *phase ? "." : "");
+    if (rates[i] >= 0) put_scalar(&summary, kind, name, rates[i]);
+    free(name);
+  }
   if (seconds >= 0) put_scalar(&summary, kind, "step_seconds", seconds);
   put_message(&event, EVENT_SUMMARY, &summary);
   end_event(e, &event);

@@ -15,8 +15,8 @@ static int64_t number_of(int64_t micro) { return micro * ranks.size + ranks.rank
 
 static bool count_steps(Trainer *t, int64_t steps, double epochs) {
   const NncProgram *p = &nnc_program;
-  int64_t batch = function_batch(program_function("train"));
-  t->one_record = t->data->n_columns == 0 || function_is_whole(program_function("train"));
+  int64_t batch = function_batch(program_train(0));
+  t->one_record = t->data->n_columns == 0 || function_is_whole(program_train(0));
   t->records_per_step = t->one_record ? t->data->records : batch * all_micro_batches();
   t->steps_per_epoch = t->data->records / t->records_per_step;
   if (t->steps_per_epoch == 0) {
@@ -47,7 +47,7 @@ bool trainer_open(Trainer *t, Session *s, Dataset *data, int64_t steps, double e
   t->state.micro_batches = all_micro_batches();
   t->state.threads = s->arena.threads;
   trainer_set_total(t, t->total);
-  metrics_init(&t->metrics, program_function("train"));
+  metrics_init_train(&t->metrics);
   t->shares = xcalloc((size_t)(ranks.size * share_numbers(t)), sizeof *t->shares);
   return true;
 }
@@ -60,17 +60,17 @@ void trainer_close(Trainer *t) {
   t->shares = NULL;
 }
 
-static Executor *executor_of(const Trainer *t, int64_t micro) {
-  return micro + 1 < trainer_micro_batches() ? t->session->accumulate : t->session->train;
+static Executor *executor_of(const Trainer *t, int phase, int64_t micro) {
+  return micro + 1 < trainer_micro_batches() ? t->session->accumulate[phase] : t->session->train[phase];
 }
 
 static void write_arguments(const Trainer *t, const NncFunction *f, int64_t step, int64_t micro) {
   session_write_arguments(t->session, f, step, step * all_micro_batches() + number_of(micro));
 }
 
-Executor *trainer_write_batch(Trainer *t, int64_t step, int64_t micro) {
+Executor *trainer_write_batch(Trainer *t, int64_t step, int phase, int64_t micro) {
   int64_t epoch = step / t->steps_per_epoch, position = step % t->steps_per_epoch;
-  Executor *e = executor_of(t, micro);
+  Executor *e = executor_of(t, phase, micro);
   const NncFunction *f = executor_function(e);
   if (epoch != t->shuffled_epoch) {
     dataset_shuffle(t->data, t->session->seed, (uint64_t)epoch);
@@ -82,13 +82,34 @@ Executor *trainer_write_batch(Trainer *t, int64_t step, int64_t micro) {
   return e;
 }
 
+// A call of a step: a micro-batch of a phase. All micro-batches of one phase come before those of the next.
+typedef struct Call {
+  int64_t step, micro;
+  int phase;
+} Call;
+
+// The first call from there on in a phase whose turn it is.
+static Call first_due(Call c) {
+  while (c.phase < program_phases() && !phase_is_due(c.phase, c.step)) c.phase++;
+  return c;
+}
+
+// phase: none behind the last of a step.
+static Call call_behind(Call c) {
+  if (c.micro + 1 < trainer_micro_batches()) return (Call){c.step, c.micro + 1, c.phase};
+  return first_due((Call){c.step, 0, c.phase + 1});
+}
+
+static bool is_call(Call c) { return c.phase < program_phases(); }
+
 // While a device works on a batch the next one is made and copied.
-static bool stage_next(Trainer *t, int64_t micro) {
-  int64_t step = t->state.step + (micro + 1) / trainer_micro_batches(), next = (micro + 1) % trainer_micro_batches();
-  Executor *e = executor_of(t, next);
-  t->staged = t->stages && executor_can_stage(e) && step < t->total;
+static bool stage_next(Trainer *t, Call call) {
+  Call next = call_behind(call);
+  if (!is_call(next)) next = first_due((Call){call.step + 1, 0, 0});
+  Executor *e = executor_of(t, next.phase, next.micro);
+  t->staged = t->stages && executor_can_stage(e) && next.step < t->total;
   if (!t->staged) return true;
-  return trainer_write_batch(t, step, next) && executor_stage(e);
+  return trainer_write_batch(t, next.step, next.phase, next.micro) && executor_stage(e);
 }
 
 // The mean over the micro-batches of all ranks, in their order; and whether any rank was asked to end.
@@ -96,33 +117,35 @@ static void gather_metrics(Trainer *t) {
   int n = t->metrics.n, numbers = share_numbers(t);
   double weight = 1 / (double)all_micro_batches();
   if (ranks.size > 1) ranks_gather(t->shares + ranks.rank * numbers, numbers, t->shares);
-  metrics_reset(&t->metrics);
+  memset(t->metrics.values, 0, (size_t)n * sizeof *t->metrics.values);
   for (int64_t micro = 0; micro < trainer_micro_batches(); micro++)
     for (int r = 0; r < ranks.size; r++)
       for (int i = 0; i < n; i++) t->metrics.values[i] += weight * t->shares[r * numbers + micro * n + i];
   for (int r = 0; r < ranks.size; r++) t->stop |= t->shares[(r + 1) * numbers - 1] != 0;
 }
 
-static bool run_micro_batch(Trainer *t, int64_t micro, const Batches *batches) {
-  Executor *e = executor_of(t, micro);
+static bool run_call(Trainer *t, Call c, const Batches *batches) {
+  Executor *e = executor_of(t, c.phase, c.micro);
   if (batches) {
-    if (!batches->write(batches->context, executor_function(e), micro)) return false;
-    write_arguments(t, executor_function(e), t->state.step, micro);
+    if (!batches->write(batches->context, executor_function(e), c.micro)) return false;
+    write_arguments(t, executor_function(e), c.step, c.micro);
     return executor_run(e, batches->tap, batches->context);
   }
-  if (!t->staged && !trainer_write_batch(t, t->state.step, micro)) return false;
-  if (t->tap && micro + 1 == trainer_micro_batches()) return executor_run(e, t->tap, t->tap_context);
-  return executor_start(e) && stage_next(t, micro) && executor_finish(e);
+  if (!t->staged && !trainer_write_batch(t, c.step, c.phase, c.micro)) return false;
+  if (t->tap && c.micro + 1 == trainer_micro_batches()) return executor_run(e, t->tap, t->tap_context);
+  return executor_start(e) && stage_next(t, c) && executor_finish(e);
 }
 
 static bool run_step(Trainer *t, const Batches *batches) {
   int n = t->metrics.n, numbers = share_numbers(t);
   double *own = t->shares + ranks.rank * numbers;
-  for (int64_t micro = 0; micro < trainer_micro_batches(); micro++) {
-    if (!run_micro_batch(t, micro, batches)) return false;
-    metrics_reset(&t->metrics);
-    metrics_read(&t->metrics, executor_function(executor_of(t, micro)), t->session->arena.base, 1);
-    memcpy(own + micro * n, t->metrics.values, (size_t)n * sizeof *own);
+  memset(own, 0, (size_t)numbers * sizeof *own);
+  metrics_reset(&t->metrics);
+  for (Call c = first_due((Call){t->state.step, 0, 0}); is_call(c); c = call_behind(c)) {
+    if (!run_call(t, c, batches)) return false;
+    memset(t->metrics.values, 0, (size_t)n * sizeof *t->metrics.values);   // the weights tell which are known
+    metrics_read(&t->metrics, executor_function(executor_of(t, c.phase, c.micro)), t->session->arena.base, 1);
+    for (int i = 0; i < n; i++) own[c.micro * n + i] += t->metrics.values[i];
   }
   own[numbers - 1] = signals_stop_requested();
   gather_metrics(t);

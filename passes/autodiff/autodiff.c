@@ -2,6 +2,7 @@
 // (NnOpInfo.vjp) in reverse order and sums cotangents; optimizer.c then turns gradients into updates of parameters.
 #include "passes/autodiff/autodiff.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -281,7 +282,8 @@ static int find_params(MlirOperation func, Optimizer *o, TrainedParam **out) {
       nn_error(func, "argument %d is in parameter group %lld, but nn.groups has %d", i, (long long)group, o->n_groups);
       return -1;
     }
-    if (o->group[group].frozen || !is_float(mlirBlockGetArgument(nn_function_body(func), i))) continue;
+    bool other = group < o->first_group || group >= o->first_group + o->n_own_groups;   // trained in another phase
+    if (other || o->group[group].frozen || !is_float(mlirBlockGetArgument(nn_function_body(func), i))) continue;
     char text[128];
     const char *update = nn_arg_str(func, i, ATTR_update, text, sizeof text, "update");
     NnType type = nn_value_type(mlirBlockGetArgument(nn_function_body(func), i));
@@ -298,16 +300,17 @@ static int find_params(MlirOperation func, Optimizer *o, TrainedParam **out) {
 
 // @accumulate is @train for all micro-batches of a step but the last. Only the last one shows its values.
 static MlirOperation clone_for_accumulation(MlirOperation train) {
-  MlirContext ctx = mlirOperationGetContext(train);
+  char phase[256], name[272];
   MlirOperation func = mlirOperationClone(train);
-  mlirOperationSetAttributeByName(func, mlirStringRefCreateFromCString("sym_name"),
-                                  mlirStringAttrGet(ctx, mlirStringRefCreateFromCString("accumulate")));
+  nn_phase_of(train, phase, sizeof phase);
+  snprintf(name, sizeof name, "accumulate%s%s", *phase ? "." : "", phase);
+  nn_set_attr(func, &NN_STR("sym_name", name));
   mlirBlockInsertOwnedOperationAfter(mlirOperationGetBlock(train), train, func);
   return func;
 }
 
 static bool build_step(MlirModule module, MlirOperation train, Optimizer *o, TrainedParam *params, int n) {
-  if (!mlirOperationIsNull(nn_module_function(module, "accumulate"))) {
+  if (!mlirOperationIsNull(nn_accumulate_of(module, train))) {
     nn_error(train, "autodiff has already run: there is an @accumulate");
     return false;
   }
@@ -335,30 +338,46 @@ static bool build_step(MlirModule module, MlirOperation train, Optimizer *o, Tra
   return true;
 }
 
-// Requires: @train as the frontend builds it (forward only), nn.optimizer on the module; without it nothing is done.
-// Composites may still be there and are better differentiated whole. Establishes: @train is the whole step: forward,
-// gradients, clipping, optimizer, with arguments hyper, opt and accum and tied updates after the forward results; with
-// nn.accumulate > 1 also @accumulate. An update stands after the last op that reads its parameter. Breaks: nothing.
-// Leaves expressions that simplify removes (unused parts of gradient rules, equal subexpressions).
-bool nn_pass_autodiff(MlirModule module, const NnPassRun *run) {
-  (void)run;
-  MlirOperation train = nn_module_function(module, "train");
-  if (mlirOperationIsNull(train) || !nn_has_attr(mlirModuleGetOperation(module), ATTR_optimizer)) return true;
+static bool has_hyper(MlirOperation train) {
   for (int i = 0; i < nn_function_n_args(train); i++) {
     char role[16];
-    if (strcmp(nn_arg_str(train, i, ATTR_role, role, sizeof role, ""), "hyper") != 0) continue;
+    if (strcmp(nn_arg_str(train, i, ATTR_role, role, sizeof role, ""), "hyper") == 0) return true;
+  }
+  return false;
+}
+
+static bool differentiate(MlirModule module, MlirOperation train) {
+  if (has_hyper(train)) {
     nn_error(train, "autodiff has already run: @train has an argument with nn.role = \"hyper\"");
     return false;
   }
   Optimizer optimizer;
-  if (!optimizer_read(module, &optimizer)) return false;
+  if (!optimizer_read(module, train, &optimizer)) return false;
   TrainedParam *params;
   int n = find_params(train, &optimizer, &params);
-  if (n >= 0) scan_split(module);
   bool ok = n >= 0 && build_step(module, train, &optimizer, params, n);
   if (ok) update_erase(&optimizer);
   for (TrainedParam *p = params; p->name; p++) free(p->name), free(p->init);
   free(params);
   optimizer_free(&optimizer);
   return ok;
+}
+
+// Requires: @train as the frontend builds it (forward only), or @train.<phase> of each phase; nn.optimizer on the
+// module; without it nothing is done. Composites may still be there and are better differentiated whole. Establishes:
+// each is a whole step: forward, gradients, clipping, optimizer, with arguments hyper, opt and accum and tied updates
+// after the forward results; with nn.accumulate > 1 there is an @accumulate of each, too. An update stands after the
+// last op that reads its parameter. Breaks: nothing. Leaves expressions that simplify removes (unused parts of gradient
+// rules, equal subexpressions).
+bool nn_pass_autodiff(MlirModule module, const NnPassRun *run) {
+  (void)run;
+  MlirOperation functions[16];
+  int n = 0;
+  if (!nn_has_attr(mlirModuleGetOperation(module), ATTR_optimizer)) return true;
+  NN_FOREACH_OP (op, mlirModuleGetBody(module))
+    if (nn_is(op, "func.func") && nn_is_train(op) && n < 16) functions[n++] = op;
+  if (n && !has_hyper(functions[0])) scan_split(module);
+  for (int i = 0; i < n; i++)
+    if (!differentiate(module, functions[i])) return false;
+  return true;
 }

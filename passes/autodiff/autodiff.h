@@ -92,12 +92,13 @@ typedef struct Optimizer {
   int n_updates;
   Update *update;   // Owned
   int n_groups;
-  OptimizerGroup *group;   // Owned
-  double clip_norm;        // 0: none
-  int64_t accumulate;      // micro-batches per step
-  double loss_scale;       // the loss is differentiated times this, at first; 1: none
-  int64_t scale_every;     // steps without overflow until the scale doubles; 0: it stays
-  bool ranks;              // gradients are summed over the ranks of a distributed program
+  OptimizerGroup *group;           // Owned
+  int first_group, n_own_groups;   // of the parameters that the function trains: all, or those of its phase
+  double clip_norm;                // 0: none
+  int64_t accumulate;              // micro-batches per step
+  double loss_scale;               // the loss is differentiated times this, at first; 1: none
+  int64_t scale_every;             // steps without overflow until the scale doubles; 0: it stays
+  bool ranks;                      // gradients are summed over the ranks of a distributed program
   int64_t parts;      // each of so many ranks keeps a part of the state and updates its part of the parameters; 0: all
   bool scatters;      // and of the gradients
   bool keeps_parts;   // and of the parameters
@@ -109,7 +110,7 @@ typedef struct Optimizer {
 enum { HYPER_SHARE, HYPER_LAST, HYPER_STEP };
 // Reads nn.groups, nn.clip_norm, nn.accumulate, nn.loss_scale, nn.ema. False after reporting. Owned:
 // optimizer_free.
-bool optimizer_read(MlirModule module, Optimizer *out);
+bool optimizer_read(MlirModule module, MlirOperation train, Optimizer *out);
 void optimizer_free(Optimizer *o);
 
 typedef struct TrainedParam {

@@ -29,7 +29,15 @@ static OptimizerGroup read_group(MlirAttribute dictionary) {
                           .frozen = nn_call_bool(&c, "frozen", false)};
 }
 
-bool optimizer_read(MlirModule module, Optimizer *out) {
+// What a phase has for its own.
+static void read_phase(MlirAttribute entry, Optimizer *o) {
+  NnOpCall c = {.attrs = entry};
+  o->clip_norm = nn_call_f64(&c, "clip_norm", 0);
+  o->first_group = (int)nn_call_i64(&c, "first", 0);
+  o->n_own_groups = (int)nn_call_i64(&c, "groups", 0);
+}
+
+bool optimizer_read(MlirModule module, MlirOperation train, Optimizer *out) {
   MlirOperation root = mlirModuleGetOperation(module);
   *out = (Optimizer){.clip_norm = nn_attr_f64(root, ATTR_clip_norm, 0),
                      .accumulate = nn_attr_i64(root, ATTR_accumulate, 1),
@@ -52,6 +60,9 @@ bool optimizer_read(MlirModule module, Optimizer *out) {
   for (int i = 0; i < out->n_groups; i++)
     out->group[i] = read_group(given ? mlirArrayAttrGetElement(groups, i)
                                      : mlirDictionaryAttrGet(mlirModuleGetContext(module), 0, NULL));
+  MlirAttribute phase = nn_phase_entry(module, train);
+  out->n_own_groups = out->n_groups;
+  if (!mlirAttributeIsNull(phase)) read_phase(phase, out);
   return true;
 }
 

@@ -6,6 +6,7 @@
 
 #include "passes/distribute/distribute.h"
 #include "passes/passes.h"
+#include "passes/plan/plan.h"
 #include "passes/ptr_map.h"
 #include "passes/rewrite.h"
 #include "support/alloc.h"
@@ -334,14 +335,18 @@ bool nn_pass_distribute(MlirModule module, const NnPassRun *run) {
   double percent;
   parse_bytes(nn_pass_option(run, "bucket", BUCKET_BYTES), &bucket, &percent);
   MlirOperation top = mlirModuleGetOperation(module);
-  MlirOperation train = nn_module_function(module, "train"), accumulate = nn_module_function(module, "accumulate");
-  if (mlirOperationIsNull(train) || !nn_has_attr(top, ATTR_shard)) return true;
-  if (!can_be_distributed(train)) return false;
-  build_buckets(train, bucket);
-  if (!mlirOperationIsNull(accumulate)) build_buckets(accumulate, bucket);
-  if (!chain_states(train) || (!mlirOperationIsNull(accumulate) && !chain_states(accumulate))) return false;
+  MlirOperation functions[16];
+  int n = nn_public_functions(module, functions, 16);
+  if (mlirOperationIsNull(nn_module_train(module)) || !nn_has_attr(top, ATTR_shard)) return true;
+  for (int i = 0; i < n; i++) {
+    if (nn_is_train(functions[i]) && !can_be_distributed(functions[i])) return false;
+    if (!nn_is_train(functions[i]) && !nn_is_accumulate(functions[i])) continue;
+    build_buckets(functions[i], bucket);
+    if (!chain_states(functions[i])) return false;
+  }
   char shard[16];
   if (strcmp(nn_attr_str(top, ATTR_shard, shard, sizeof shard, ""), "parameters") == 0) distribute_parameters(module);
-  put_on_lane(train);
+  for (int i = 0; i < n; i++)
+    if (nn_is_train(functions[i])) put_on_lane(functions[i]);
   return true;
 }

@@ -348,9 +348,8 @@ static int *find_writers(FuseGraph *g, Access *access, int n_args) {
 // @accumulate has the kernels of @train, so that a micro-batch's gradients are the same bits in both: what only @train
 // updates counts as overwritten in it, too.
 static void mark_updated_by_train(FuseGraph *g, int n_args) {
-  char name[32];
-  if (strcmp(nn_attr_str(g->func, "sym_name", name, sizeof name, ""), "accumulate") != 0) return;
-  MlirOperation train = nn_module_function(nn_module_of(g->func), "train");
+  if (!nn_is_accumulate(g->func)) return;
+  MlirOperation train = nn_train_of(nn_module_of(g->func), g->func);
   PtrMap updated = {0};
   for (int r = 0; !mlirOperationIsNull(train) && r < nn_function_n_results(train); r++) {
     int tied = (int)nn_result_i64(train, r, ATTR_tied, -1);

@@ -28,12 +28,7 @@ typedef struct Rematter {
   char **far;   // Owned; names of the arguments whose home is far, in all functions
 } Rematter;
 
-static bool is_called(MlirOperation func, const char *name) {
-  char own[32];
-  return !strcmp(nn_attr_str(func, "sym_name", own, sizeof own, ""), name);
-}
-static bool is_train(MlirOperation func) { return is_called(func, "train"); }
-static bool may_recompute(MlirOperation func) { return is_train(func) || is_called(func, "accumulate"); }
+static bool may_recompute(MlirOperation func) { return nn_is_train(func) || nn_is_accumulate(func); }
 
 static int64_t function_arena(const Rematter *m, MlirOperation func) {
   PlanProgram p;
@@ -141,7 +136,7 @@ static int64_t others_need(const Rematter *m) {
   int64_t need = 0;
   for (int f = 0; f < m->n_functions; f++) {
     MlirOperation func = m->functions[f];
-    if (is_train(func)) continue;
+    if (nn_is_train(func)) continue;
     bool *far = far_homes(m, func);
     PlanBase base = base_of(m, func);
     int64_t bytes = remat_stream_bytes(m->module, func, m->target, far, &base);
@@ -157,7 +152,7 @@ static void stream_others(Rematter *m) {
     MlirOperation func = m->functions[f];
     bool *far = far_homes(m, func);
     PlanBase base = base_of(m, func);
-    if (!is_train(func) && is_streamed(func, far)) remat_stream(m->module, func, m->target, far, &base);
+    if (!nn_is_train(func) && is_streamed(func, far)) remat_stream(m->module, func, m->target, far, &base);
     for (int a = 0; a < nn_function_n_args(func); a++)
       if (far[a]) nn_set_arg_attr(func, a, &NN_BOOL(ATTR_far, true));
     free(far);
@@ -222,7 +217,7 @@ static void choose_homes(Rematter *m, const StepProblem *q, RematPlan *plan) {
 static MlirOperation rematerialize(Rematter *m, RematForms *forms) {
   RematPlan plan;
   int form = remat_forms_find(forms, &m->goal, &plan);
-  bool homes = m->goal.far_budget && is_train(forms->origin);
+  bool homes = m->goal.far_budget && nn_is_train(forms->origin);
   if (homes) choose_homes(m, &forms->items[form].q, &plan);
   double overhead = remat_forms_overhead(forms, form, &plan);
   bool far_fits = !m->goal.far_budget || plan.far_arena <= m->goal.far_budget;
@@ -294,7 +289,7 @@ static int64_t others_need_at_least(const Rematter *m, const StepProblem *q) {
 // Where a budget cannot be met: what memory far away would make of it, which ranks do not have. Writes and returns
 // text.
 static const char *tell_far(const Rematter *m, char *text, size_t size) {
-  MlirOperation train = nn_module_function(m->module, "train");
+  MlirOperation train = nn_module_train(m->module);
   *text = 0;
   bool ranks = nn_has_attr(mlirModuleGetOperation(m->module), ATTR_shard);
   if (m->goal.far_budget || !m->target || mlirOperationIsNull(train) || m->goal.policy != REMAT_POLICY_SOLVE || ranks)
@@ -379,9 +374,9 @@ bool nn_pass_remat(MlirModule module, const NnPassRun *run) {
   }
   find_budget(&m, functions, forms, n);
   for (int f = 0; f < n; f++)
-    if (forms[f].n && is_train(functions[f])) functions[f] = rematerialize(&m, &forms[f]);
+    if (forms[f].n && nn_is_train(functions[f])) functions[f] = rematerialize(&m, &forms[f]);
   for (int f = 0; f < n; f++) {
-    if (!forms[f].n || is_train(functions[f])) continue;
+    if (!forms[f].n || nn_is_train(functions[f])) continue;
     functions[f] = m.n_far ? remat_forms_end(&forms[f], 0) : rematerialize(&m, &forms[f]);
   }
   stream_others(&m);

@@ -658,8 +658,7 @@ void nn_remat_problem_print(MlirModule module, const NnTarget *target, int64_t f
   RematFar far;
   remat_far_build(&far, module, target, far_budget);
   plan_persistent_build(&persistent, module, target && target->alignment > 0 ? target->alignment : 64);
-  remat_forms_build(&forms, module, nn_module_function(module, "train"), target, persistent.total,
-                    far_budget ? &far : NULL);
+  remat_forms_build(&forms, module, nn_module_train(module), target, persistent.total, far_budget ? &far : NULL);
   StepProblem *q = &forms.items[0].q;
   char **names = allocate_array((size_t)q->problem.n_nodes, sizeof *names);
   for (int n = 0; n < q->problem.n_nodes; n++) q->nodes[n].name = names[n] = node_name(q, n);

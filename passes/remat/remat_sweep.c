@@ -30,7 +30,7 @@ static bool plan_budget(RematSweep *sweep, RematForms *forms, const RematGoal *g
 
 bool nn_remat_sweep(MlirModule module, const NnTarget *target, const RematGoal *search, double step, RematSweep *out) {
   *out = (RematSweep){0};
-  MlirOperation train = nn_module_function(module, "train");
+  MlirOperation train = nn_module_train(module);
   if (mlirOperationIsNull(train)) return false;
   PlanPersistent persistent;
   RematForms forms;

@@ -88,9 +88,9 @@ static void test_permutation(void) {
 }
 
 static void test_schedule(void) {
-  CHECK(schedule_factor(4, 20) == 0.25, "a step is counted from 1");
+  CHECK(schedule_rate(0, 4, 20) == 0.1 * 0.25, "a step is counted from 1");
   double hyper[9];
-  schedule_fill(hyper, 9, 4, 5);
+  schedule_fill(hyper, 9, 0, 4, 5);
   CHECK(hyper[0] == 0.1 && hyper[3] == 0.01, "rates of the groups");
   CHECK(fabs(hyper[1] - (1 - pow(0.9, 5))) < 1e-15 && fabs(hyper[5] - (1 - pow(0.5, 5))) < 1e-15, "bias corrections");
   CHECK(hyper[6] == 1, "the only micro-batch is all of a step");
