@@ -24,6 +24,7 @@ import golden_format as gf
 import golden_gradients as gradients
 import golden_losses as losses
 import golden_models as models
+import golden_phases as phases
 
 torch.set_default_dtype(torch.float64)
 STEPS = 3
@@ -85,6 +86,13 @@ def flat(t):
 def train(model, data, optimizer_of, clip, schedule, loss_of, ema, moved=0):
     """Three steps; {kind: [(name, values)]} as check_golden.py compares them. moved: seed by which parameters are moved before each step; 0: they are not."""
     random = torch.Generator().manual_seed(moved)
+
+    def perturb(parameters):
+        for _, p in parameters if moved else ():
+            p.data *= 1 + ROUNDING * torch.randn(p.shape, generator=random)
+
+    if hasattr(model, 'phases'):
+        return phases.train(model, data, optimizer_of, STEPS, perturb)
     parameters, buffers = list(model.named_parameters()), [(n, b) for n, b in model.named_buffers() if 'num_batches' not in n]
     taken = model.forward.__code__.co_argcount - 1
     optimizer = optimizer_of(parameters)
@@ -94,8 +102,7 @@ def train(model, data, optimizer_of, clip, schedule, loss_of, ema, moved=0):
     for step in range(STEPS):
         for g, rate in zip(optimizer.param_groups, rates):
             g['lr'] = rate * (schedule(step) if schedule else 1)
-        for _, p in parameters if moved else ():
-            p.data *= 1 + ROUNDING * torch.randn(p.shape, generator=random)
+        perturb(parameters)
         optimizer.zero_grad()
         outputs = model(*list(data.values())[:taken])
         outputs = outputs if isinstance(outputs, tuple) else (outputs,)
@@ -315,6 +322,10 @@ def main():
          all_of(adam, lr=2e-4), clip=1.0, ema=0.999, loss_of=lambda y, data: {'loss': F.mse_loss(y[0], data['noise'])})
     transition = {'state': ('f', (6, 4), 0), 'action': ('I32', (6, 1), 2), 'reward': ('f', (6, 1), 0), 'next': ('f', (6, 4), 0), 'ended': ('f', (6, 1), 2)}
     zoo('dqn', dict(N=6, hidden=8, copied=2), losses.Dqn(4, 8, 2, 2), transition, all_of(adam, lr=1e-3), clip=10.0, loss_of=carried)
+    pixels = ('U8', (4, 1, 28, 28), 256)
+    make('dcgan', 'test/models/dcgan.nn', sizes(N=4, Z=6, width=4), phases.Dcgan(6, 4), {'z': ('f', (4, 6), 0), 'image': pixels}, all_of(adam, lr=2e-4, betas=(0.5, 0.999)))
+    make('wgan_gp', 'test/models/wgan_gp.nn', sizes(N=4, Z=6, width=4, critics=1), phases.WganGp(6, 4), {'z': ('f', (4, 6), 0), 'image': pixels, 'mix': ('f', (4, 1, 1, 1), 0)},
+         all_of(adam, lr=1e-4, betas=(0.0, 0.9)))
     words = ('f', (3, 6, 8), 0)
     make('curvature', 'test/models/curvature.nn', [], gradients.Curvature(), {'words': words, 'direction': words, 'label': ('I32', (3,), 5)}, all_of(sgd, lr=0.1),
          loss_of=carried)

@@ -54,7 +54,7 @@ def main():
         info = run(exe, 'info')
         run(exe, 'step', '--inputs', inputs, '--outputs', weights, '--seed', '7')
         run(exe, 'step', '--inputs', inputs, '--weights', weights, '--outputs', out, '--seed', '7', '--step', '1')
-        return int(re.search(r'arena\s.*?\(?([\d,]+) bytes', info).group(1).replace(',', '')), int(re.search(r'train .*?(\d+) recomputed', info).group(1)), gf.read_safetensors(out)
+        return int(re.search(r'arena\s.*?\(?([\d,]+) bytes', info).group(1).replace(',', '')), sum(map(int, re.findall(r'train\S* +\d+ steps, (\d+) recomputed', info))), gf.read_safetensors(out)
 
     whole, _, reference = step('--remat=none')
     if least == 'found':
