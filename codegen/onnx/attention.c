@@ -18,7 +18,7 @@ static OnnxName for_each_head(OnnxGraph *g, OnnxName x, const NnAttention *a) {
   return onnx_reshape(g, x, 4, (int64_t[]){a->batch, a->heads, a->n_keys, a->head_dim});
 }
 
-// Which keys [queries, keys] are seen by the causal rule and a window; NULL: all.
+// Which keys [queries, keys] are seen by the causal rule and a window, one of which there is.
 static OnnxName seen_keys(OnnxGraph *g, const NnAttention *a) {
   OnnxName query = onnx_range(g, NN_I64, a->n_keys - a->n_queries, a->n_queries),
            key = onnx_range(g, NN_I64, 0, a->n_keys);
@@ -28,6 +28,11 @@ static OnnxName seen_keys(OnnxGraph *g, const NnAttention *a) {
   OnnxName distance = onnx_unary(g, "Abs", onnx_binary(g, "Sub", query, key)),
            near = onnx_binary(g, "Less", distance, onnx_number(g, NN_I64, (double)a->window));
   return seen ? onnx_binary(g, "And", seen, near) : near;
+}
+
+// Scores of keys that are not seen become -infinity.
+static OnnxName hide(OnnxGraph *g, OnnxName scores, OnnxName seen, const NnAttention *a) {
+  return onnx_node(g, "Where", 3, (OnnxName[]){seen, scores, onnx_number(g, a->dtype, -INFINITY)}, NULL);
 }
 
 OnnxName onnx_attention(OnnxGraph *g, MlirOperation op) {
@@ -41,12 +46,9 @@ OnnxName onnx_attention(OnnxGraph *g, MlirOperation op) {
     scores = onnx_binary(g, "Mul", onnx_unary(g, "Tanh", onnx_binary(g, "Div", scores, cap)), cap);
   }
   if (a.bias >= 0) scores = onnx_binary(g, "Add", scores, onnx_operand(g, op, a.bias));
-  OnnxName hidden = onnx_number(g, a.dtype, -INFINITY), seen = a.causal || a.window > 0 ? seen_keys(g, &a) : NULL;
-  if (seen) scores = onnx_node(g, "Where", 3, (OnnxName[]){seen, scores, hidden}, NULL);
-  if (a.mask >= 0) {
-    OnnxName mask = onnx_reshape(g, onnx_operand(g, op, a.mask), 4, (int64_t[]){a.batch, 1, 1, a.n_keys});
-    scores = onnx_node(g, "Where", 3, (OnnxName[]){mask, scores, hidden}, NULL);
-  }
+  if (a.causal || a.window > 0) scores = hide(g, scores, seen_keys(g, &a), &a);
+  if (a.mask >= 0)
+    scores = hide(g, scores, onnx_reshape(g, onnx_operand(g, op, a.mask), 4, (int64_t[]){a.batch, 1, 1, a.n_keys}), &a);
   Text attributes = {0};
   onnx_attribute_int(&attributes, "axis", -1);
   OnnxName o = onnx_binary(g, "MatMul", onnx_node(g, "Softmax", 1, &scores, &attributes), v);
