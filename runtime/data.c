@@ -298,7 +298,7 @@ void dataset_free(Dataset *d) {
 // What is read ahead is ordered by those who read it.
 void dataset_shuffle(Dataset *d, uint64_t seed, uint64_t epoch) {
   d->seed = seed, d->epoch = epoch;
-  d->shuffled = true;
+  if (!d->shuffled) d->shuffled = true;   // the threads that read ahead look at it
   if (d->continued) return;
   make_order(d);
   if (!d->ahead) philox_permutation(seed, philox_stream("shuffle") + epoch, d->order, d->records);
