@@ -349,6 +349,13 @@ static bool csr_input(Elaborator *e, const AstStmt *s, Reader reader, DataInput 
   return true;
 }
 
+static bool is_given_before(const AstExpr *call, int i) {
+  for (int k = 0; k < i; k++)
+    if (call->call.args[k].name.text && strcmp(call->call.args[k].name.text, call->call.args[i].name.text) == 0)
+      return true;
+  return false;
+}
+
 // Arguments of a reader that have a name: options, and the names of the line, whose types they give.
 bool data_check_argument_names(Elaborator *e, const AstStmt *s, Reader reader) {
 #define AHEAD "begin", "end", "num_workers", "prefetch_factor"
@@ -365,7 +372,12 @@ bool data_check_argument_names(Elaborator *e, const AstStmt *s, Reader reader) {
   bool ok = true;
   for (int i = 0; i < call->call.n_args; i++) {
     const AstName *name = &call->call.args[i].name;
-    if (!name->text || data_is_target(s, name->text)) continue;
+    if (!name->text) continue;
+    if (is_given_before(call, i)) {
+      ok = elaborator_error(e, name->pos, "'%s' is given twice to %s", name->text, data_readers[reader].name);
+      continue;
+    }
+    if (data_is_target(s, name->text)) continue;
     NameSearch nearest = name_search(name->text);
     bool known = false;
     for (int k = 0; k < s->setting.n_targets; k++) name_consider(&nearest, s->setting.targets[k].text);
