@@ -379,16 +379,19 @@ bool data_check_argument_names(Elaborator *e, const AstStmt *s, Reader reader) {
     }
     if (data_is_target(s, name->text)) continue;
     NameSearch nearest = name_search(name->text);
-    bool known = false;
+    bool known = false, has_part = false;
     for (int k = 0; k < s->setting.n_targets; k++) name_consider(&nearest, s->setting.targets[k].text);
     for (const char *const *option = options[reader]; *option; option++) {
       known |= strcmp(*option, name->text) == 0;
+      has_part |= strcmp(*option, "begin") == 0;
       name_consider(&nearest, *option);
     }
     if (known) continue;
     ok = elaborator_error(e, name->pos, "%s has no argument '%s'", data_readers[reader].name, name->text);
     if (nearest.best) elaborator_hint(e, "did you mean '%s'?", nearest.best);
-    else elaborator_hint(e, "%s; begin= and end= choose a part of the records", data_readers[reader].use);
+    else
+      elaborator_hint(e, "%s%s", data_readers[reader].use,
+                      has_part ? "; begin= and end= choose a part of the records" : "");
   }
   return ok;
 }
