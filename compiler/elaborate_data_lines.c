@@ -166,6 +166,8 @@ static bool read_call(Elaborator *e, const AstStmt *s, Reader reader, ReaderCall
     elaborator_hint(e, "%s", data_readers[reader].use);
     return false;
   }
+  if (reader == READER_IMAGES && r->n_files > 1)
+    return elaborator_error(e, x->pos, "images reads one folder, found %d", r->n_files);
   if (reader == READER_SAFETENSORS && r->n_fields == 0) {
     r->fields = elaborator_alloc(e, sizeof *r->fields * (size_t)(n_names + 1));
     for (int i = 0; i < n_names; i++) r->fields[r->n_fields++] = s->setting.targets[i].text;

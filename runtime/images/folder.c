@@ -64,17 +64,27 @@ static bool list_sorted(const char *root, const char *below, bool folders, Names
   return true;
 }
 
-// The folder of the first training line of images, which says what classes there are; NULL: it is not there.
-static char *training_folder(const char *folder) {
+// The one folder of that name, or that a pattern matches; *root NULL: it is not there. False after reporting several.
+static bool find_root(const char *name, const char *folder, char **root) {
+  DataPaths found = {0};
+  data_find(name, folder, &found);
+  bool ok = found.n < 2;
+  if (!ok)
+    report_error("images reads one folder, but %s matches %d, %s and %s among them", name, found.n, found.paths[0],
+                 found.paths[1]);
+  *root = ok && found.n ? xstrdup(found.paths[0]) : NULL;
+  data_paths_free(&found);
+  return ok;
+}
+
+// The folder of the first training line of images, which says what classes there are; *root NULL: it is not there.
+static bool training_folder(const char *folder, char **root) {
+  *root = NULL;
   for (int i = 0; i < nnc_program.n_data; i++) {
     const NncData *d = &nnc_program.data[i];
-    DataPaths found = {0};
-    if (d->open != nnc_open_images || strcmp(d->split, "train") != 0) continue;
-    char *path = data_find(d->files[0], folder, &found) ? xstrdup(found.paths[0]) : NULL;
-    data_paths_free(&found);
-    return path;
+    if (d->open == nnc_open_images && strcmp(d->split, "train") == 0) return find_root(d->files[0], folder, root);
   }
-  return NULL;
+  return true;
 }
 
 // The classes in the order of their numbers.
@@ -82,8 +92,8 @@ static bool list_classes(const char *root, const char *folder, Names *out) {
   *out = (Names){0};
   for (int i = 0; i < nnc_program.n_labels; i++) add_name(out, xstrdup(nnc_program.labels[i]));
   if (out->n) return true;
-  char *training = training_folder(folder);
-  bool ok = list_sorted(training ? training : root, "", true, out);
+  char *training;
+  bool ok = training_folder(folder, &training) && list_sorted(training ? training : root, "", true, out);
   free(training);
   return ok;
 }
@@ -195,12 +205,12 @@ bool nnc_open_images(const NncData *d, const NncFunction *f, const char *folder,
   int rank = image ? image->rank : 0;
   ImageShape shape = {rank > 3 ? image->dim[rank - 3] : 1, rank > 2 ? image->dim[rank - 2] : 1,
                       rank > 1 ? image->dim[rank - 1] : 1, d->resize};
-  DataPaths found = {0};
-  if (!data_find(d->files[0], folder, &found)) {
+  char *root;
+  if (!find_root(d->files[0], folder, &root)) return false;
+  if (!root) {
     data_report_missing(d->files[0], folder);
     return false;
   }
-  const char *root = found.paths[0];
   Names classes = {0};
   Listing l = {0};
   bool ok = list_classes(root, folder, &classes) && list_images(root, &classes, &l) &&
@@ -210,6 +220,6 @@ bool nnc_open_images(const NncData *d, const NncFunction *f, const char *folder,
   free(l.classes);
   free_names(&l.images);
   free_names(&classes);
-  data_paths_free(&found);
+  free(root);
   return ok;
 }
