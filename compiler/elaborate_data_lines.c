@@ -287,6 +287,9 @@ static bool line_attribute(Elaborator *e, const AstStmt *s, int n, DataInput *in
     if (r.hash && nn_dtype_is_float(input->type.dtype))
       return elaborator_error(e, s->setting.targets[i].pos, "categories are integers: give the type, %s=i32[N, …]",
                               input->name);
+    if (r.hash > INT32_MAX && input->type.dtype == NN_I32)
+      return elaborator_error(e, s->pos, "'%s' is i32, which cannot hold %lld categories: 'hash' is at most %d",
+                              input->name, (long long)r.hash, INT32_MAX);
     if (input->whole == r.whole) continue;
     return elaborator_error(e, s->setting.targets[i].pos, "'%s' is read whole in %s only", input->name,
                             r.whole ? "this line" : "the data line");
