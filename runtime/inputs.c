@@ -84,10 +84,11 @@ bool inputs_check(const Safetensors *s, const NncFunction *f, int64_t *records) 
 
 static bool check_limit(const Safetensors *s, const NncTensor *input, NncDtype dtype, const void *values, int64_t n,
                         int64_t record) {
-  int64_t value;
+  int64_t value, low, high;
   if (tensor_find_outside(input, dtype, values, n, &value) < 0) return true;
-  report_error("%s: record %lld: %s %lld is outside of 0..%lld", s->path, (long long)record, input->name,
-               (long long)value, (long long)(input->limit - 1));
+  tensor_bounds(input, &low, &high);
+  report_error("%s: record %lld: %s %lld is outside of %lld..%lld", s->path, (long long)record, input->name,
+               (long long)value, (long long)low, (long long)high);
   return false;
 }
 

@@ -69,8 +69,10 @@ double tensor_scalar(const NncTensor *t, const char *arena);   // the first elem
 // Element i of an array of one type into element j of another; numbers keep their value (u8 255 becomes 255.0).
 void convert_elements(NncDtype from, const void *src, NncDtype to, void *dst, int64_t n);
 bool dtype_convertible(NncDtype from, NncDtype to);
-// The first of n values, of a type convertible to t's, that is outside of [0, t->limit): its index, and itself in
-// *value. -1: none, or no limit.
+// The values that t may hold: [0, t->limit), where it has a limit, else what its type holds.
+void tensor_bounds(const NncTensor *t, int64_t *low, int64_t *high);
+// The first of n values, of a type convertible to t's, that is outside of the bounds of t: its index, and itself in
+// *value. -1: none.
 int64_t tensor_find_outside(const NncTensor *t, NncDtype from, const void *values, int64_t n, int64_t *value);
 // The index of the first of n values that is a NaN or, unless nan_only, an infinity; -1: none.
 int64_t find_not_finite(NncDtype dtype, const void *values, int64_t n, bool nan_only);

@@ -124,15 +124,24 @@ bool dtype_convertible(NncDtype from, NncDtype to) {
   return dtype_is_float(from) ? dtype_is_float(to) : to != NNC_U8 && to != NNC_I1;
 }
 
+void tensor_bounds(const NncTensor *t, int64_t *low, int64_t *high) {
+  bool narrow = t->dtype == NNC_I32;
+  *low = t->limit > 0 ? 0 : narrow ? INT32_MIN : INT64_MIN;
+  *high = narrow ? INT32_MAX : INT64_MAX;
+  if (t->limit > 0 && t->limit - 1 < *high) *high = t->limit - 1;
+}
+
 int64_t tensor_find_outside(const NncTensor *t, NncDtype from, const void *values, int64_t n, int64_t *value) {
   enum { CHUNK = 512 };
-  int64_t chunk[CHUNK];
-  if (t->limit <= 0 || (from == NNC_U8 && t->limit >= 256)) return -1;
+  int64_t chunk[CHUNK], low, high;
+  bool wraps = t->dtype == NNC_I32 && (from == NNC_I64 || from == NNC_U32);
+  if ((t->limit <= 0 && !wraps) || (from == NNC_U8 && t->limit >= 256)) return -1;
+  tensor_bounds(t, &low, &high);
   for (int64_t first = 0; first < n; first += CHUNK) {
     int64_t count = n - first < CHUNK ? n - first : CHUNK;
     convert_elements(from, (const char *)values + first * dtype_bytes(from), NNC_I64, chunk, count);
     for (int64_t i = 0; i < count; i++) {
-      if (chunk[i] >= 0 && chunk[i] < t->limit) continue;
+      if (chunk[i] >= low && chunk[i] <= high) continue;
       *value = chunk[i];
       return first + i;
     }
