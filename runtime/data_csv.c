@@ -103,10 +103,18 @@ static bool read_record(Csv *c, const DataSource *s, const int *wanted, int n, C
   return false;
 }
 
+// An empty line is no record, but of a single column it is a record without its number, unless only such lines follow.
+static bool is_blank(const Csv *c, int n) {
+  const char *at = c->at;
+  if (n > 1) return *at == '\n' || (*at == '\r' && at + 1 < c->end && at[1] == '\n');
+  while (at < c->end && (*at == '\n' || *at == '\r')) at++;
+  return at == c->end;
+}
+
 static bool read_records(Csv *c, const DataSource *s, const int *wanted, int n, Column *out) {
   int64_t capacity = 0;
   for (c->line = 2; c->at < c->end; c->line++) {
-    if (*c->at == '\n' || (*c->at == '\r' && c->at + 1 < c->end && c->at[1] == '\n')) {   // an empty line
+    if (is_blank(c, n)) {
       c->at += 1 + (*c->at == '\r');
       continue;
     }
