@@ -1,6 +1,7 @@
 // Columns of a CSV file (RFC 4180) by the names in its first line: numbers, or categories of any text, which become
 // numbers below `hash` by XXH3.
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,6 +27,10 @@ static char *take_cell(Csv *c, int64_t *length, bool *last) {
     }
     if (c->at++ == c->end) {
       report_error("%s:%lld: a quotation mark that is not closed", c->path, (long long)c->cell_line);
+      return NULL;
+    }
+    if (c->at < c->end && *c->at != c->separator && *c->at != '\n' && *c->at != '\r') {
+      report_error("%s:%lld: text after a closing quotation mark", c->path, (long long)c->line);
       return NULL;
     }
   }
@@ -65,6 +70,7 @@ static bool read_header(Csv *c, const DataSource *s, int **wanted, int *n) {
 static bool put_number(const Csv *c, const DataSource *s, int field, const char *cell, int64_t length, Column *out,
                        char *to) {
   char *end = (char *)cell;
+  bool finite = true;
   errno = 0;
   if (s->hash) {
     int64_t bucket = (int64_t)(checksum_of(cell, (size_t)length) % (uint64_t)s->hash);
@@ -79,12 +85,17 @@ static bool put_number(const Csv *c, const DataSource *s, int field, const char 
     double v = strtod(cell, &end);
     float f = (float)v;
     memcpy(to, out->dtype == NNC_F64 ? (void *)&v : &f, (size_t)dtype_bytes(out->dtype));
-    errno = 0;   // too large or small: as near as there is
+    finite = isfinite(out->dtype == NNC_F64 ? v : (double)f);
+    if (strpbrk(cell, "xX")) end = (char *)cell;   // strtod reads hexadecimal, too
+    errno = 0;                                     // too small: as near as there is
   }
   while (*end == ' ') end++;
-  if (length > 0 && end > cell && end == cell + length && !errno) return true;
+  if (length > 0 && end > cell && end == cell + length && finite && !errno) return true;
   report_error("%s:%lld: column %s: expected %s, found '%.40s'", c->path, (long long)c->cell_line, s->columns[field],
-               out->dtype == NNC_I64 ? "an integer that the input can hold" : "a number", cell);
+               out->dtype == NNC_I64 ? "an integer that the input can hold"
+               : finite              ? "a number"
+                                     : "a finite number",
+               cell);
   return false;
 }
 
