@@ -47,6 +47,7 @@ static char *take_cell(Csv *c, int64_t *length, bool *last) {
 static bool read_header(Csv *c, const DataSource *s, int **wanted, int *n) {
   bool last = c->at >= c->end, ok = !last;
   int found = 0;
+  if (c->end - c->at >= 3 && memcmp(c->at, "\xef\xbb\xbf", 3) == 0) c->at += 3;   // a byte order mark of UTF-8
   if (last) report_error("%s is empty: expected a line with the names of the columns", c->path);
   for (*n = 0; ok && !last; ++*n) {
     int64_t length;
@@ -124,7 +125,7 @@ static bool is_blank(const Csv *c, int n) {
 
 static bool read_records(Csv *c, const DataSource *s, const int *wanted, int n, Column *out) {
   int64_t capacity = 0;
-  for (c->line = 2; c->at < c->end; c->line++) {
+  for (c->line++; c->at < c->end; c->line++) {
     if (is_blank(c, n)) {
       c->at += 1 + (*c->at == '\r');
       continue;

@@ -24,6 +24,8 @@ def npy(name, descr, shape, data):
 table("table.csv")
 table("lines.csv", end="\r\n")
 table("tabs.csv", separator="\t")
+table("mark.csv", change=lambda lines: ["\ufeff" + lines[0].replace("unused", '"un\nused"')] + lines[1:])
+table("glued.csv", change=lambda lines: lines[:3] + [lines[3].replace('"x"', '"x"y')] + lines[4:])
 table("short.csv", change=lambda lines: lines[:4] + [lines[4].rsplit(",", 1)[0]] + lines[5:])
 table("empty.csv", change=lambda lines: lines[:8] + [lines[8].rsplit(",", 1)[0] + ","] + lines[9:])
 table("open.csv", change=lambda lines: lines[:3] + ['1,"x'])
