@@ -32,24 +32,39 @@ static bool is_image(const char *name) {
   return dot && (!strcasecmp(dot, ".jpg") || !strcasecmp(dot, ".jpeg") || !strcasecmp(dot, ".png"));
 }
 
-// The entries of root/below, as paths below root: images, folders, or both, where a folder's own are listed as well.
-static bool list(const char *root, const char *below, bool folders, Names *out) {
+// A folder that is being listed, and those it is in.
+typedef struct Place {
+  const struct Place *outer;   // NULL: it is the root
+  struct stat st;
+} Place;
+
+static bool is_inside(const Place *p, const struct stat *st) {
+  for (; p; p = p->outer)
+    if (p->st.st_dev == st->st_dev && p->st.st_ino == st->st_ino) return true;
+  return false;
+}
+
+// The entries of root/below, as paths below root: its folders, or the images in it and in the folders below. A link
+// back to a folder that it is in gives nothing: what is there is listed once.
+static bool list(const char *root, const char *below, const Place *outer, bool folders, Names *out) {
   char *path = *below ? xasprintf("%s/%s", root, below) : xstrdup(root);
   DIR *d = opendir(path);
   if (!d) report_error("cannot open the folder %s: %s", path, strerror(errno));
   free(path);
-  bool ok = d != NULL;
+  Place here = {.outer = outer};
+  bool ok = d && fstat(dirfd(d), &here.st) == 0;
   for (struct dirent *e; ok && (e = readdir(d));) {
     if (e->d_name[0] == '.') continue;
     char *name = *below ? xasprintf("%s/%s", below, e->d_name) : xstrdup(e->d_name), *whole;
     struct stat st = {0};
-    bool folder = e->d_type == DT_DIR;
+    bool folder = e->d_type == DT_DIR, back = false;
     if (e->d_type == DT_LNK || e->d_type == DT_UNKNOWN) {
       whole = xasprintf("%s/%s", root, name);
       folder = stat(whole, &st) == 0 && S_ISDIR(st.st_mode);
+      back = folder && is_inside(&here, &st);
       free(whole);
     }
-    if (folder && !folders) ok = list(root, name, false, out);
+    if (folder && !folders && !back) ok = list(root, name, &here, false, out);
     if (folders ? folder : !folder && is_image(e->d_name)) add_name(out, name);
     else free(name);
   }
@@ -59,7 +74,12 @@ static bool list(const char *root, const char *below, bool folders, Names *out) 
 
 static bool list_sorted(const char *root, const char *below, bool folders, Names *out) {
   *out = (Names){0};
-  if (!list(root, below, folders, out)) return false;
+  Place top = {0};
+  if (*below && stat(root, &top.st) != 0) {
+    report_error("cannot open the folder %s: %s", root, strerror(errno));
+    return false;
+  }
+  if (!list(root, below, *below ? &top : NULL, folders, out)) return false;
   if (out->n) qsort(out->names, (size_t)out->n, sizeof(char *), by_bytes);
   return true;
 }
