@@ -2,6 +2,7 @@
 // the steps take them, converted and moved as the inputs want them. The ring is all the memory that this takes, and is
 // there before the first step. What a batch holds follows from its place in the sequence alone, not from who reads it
 // when.
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -207,17 +208,23 @@ static void hear(Listener *l, bool is_error, const char *message) {
   if (is_error) snprintf(((Hearer *)l)->text, sizeof((Hearer *)l)->text, "%s", message);
 }
 
-// A row that could not be read, once more: now the reason is told. Where that is asked for, the next record that can be
-// read takes its place.
+// A row that could not be read, once more: now the reason is told. Where that is asked for, the next record that is not
+// broken takes its place; what the system cannot read is not broken.
 static bool read_failed(Ahead *a, Slot *s, int64_t row) {
   char *room = a->rooms[a->n_threads];
   if (!a->broken) return read_row(a, s, row, room);
   for (int64_t n = 0; n < a->d->records; n++) {
     Hearer heard = {.listener = {.hear = hear}};
     Listener *before = report_listen(&heard.listener);
+    errno = 0;
     bool ok = read_row(a, s, row, room);
+    int error = errno;
     report_listen(before);
     if (ok) return true;
+    if (error) {
+      report_error("%s", heard.text);
+      return false;
+    }
     uint32_t member = s->members[row];
     pthread_mutex_lock(&a->mutex);
     bool known = is_broken(a, member);

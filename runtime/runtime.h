@@ -406,7 +406,7 @@ typedef struct Column {   // the values of one input over all records
   void *block;         // Owned unless it borrows
   bool borrows;        // another column owns what this one reads
   // Records that stay in their files: one of them, as values of `dtype`. room: room_bytes of the calling thread.
-  // Reports.
+  // Reports; errno: not 0 where the system could not read the file.
   bool (*fetch)(const struct Column *c, int64_t record, void *room, char *to);
   int64_t room_bytes;
   int64_t block_bytes;

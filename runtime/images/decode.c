@@ -25,6 +25,12 @@ static unsigned char grey(const unsigned char *p) {
 // ---------------------------------------------------------------------------------------------------------------------
 // JPEG
 
+// Decoders take an error of the system for the end of the file.
+static void report_broken(FILE *f, const char *path, const char *format, const char *message) {
+  if (ferror(f)) report_error("cannot read %s: %s", path, strerror(errno));
+  else report_error("%s: broken %s: %s", path, format, message);
+}
+
 typedef struct JpegErrors {
   struct jpeg_error_mgr manager;
   jmp_buf out;
@@ -88,7 +94,7 @@ static bool decode_jpeg(FILE *f, const char *path, const ImageShape *s, void *ro
   errors.manager.error_exit = jpeg_fails;
   errors.manager.emit_message = jpeg_warns;
   if (setjmp(errors.out)) {
-    report_error("%s: broken JPEG: %s", path, errors.message);
+    report_broken(f, path, "JPEG", errors.message);
     jpeg_destroy_decompress(&jpeg);
     return false;
   }
@@ -143,7 +149,7 @@ static bool decode_png(FILE *f, const char *path, const ImageShape *s, void *roo
   png_structp volatile png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &errors, png_fails, png_warns);
   png_infop volatile info = png ? png_create_info_struct(png) : NULL;
   if (!info || setjmp(errors.out)) {
-    report_error("%s: broken PNG: %s", path, info ? errors.message : "out of memory");
+    report_broken(f, path, "PNG", info ? errors.message : "out of memory");
     png_destroy_read_struct((png_structp *)&png, (png_infop *)&info, NULL);
     free(all);
     return false;
@@ -177,10 +183,19 @@ bool decode_image(const char *path, const ImageShape *s, void *room, unsigned ch
   unsigned char magic[4] = {0};
   FILE *f = fopen(path, "rbe");
   if (!f) {
-    report_error("cannot open %s: %s", path, strerror(errno));
+    int error = errno;
+    report_error("cannot open %s: %s", path, strerror(error));
+    errno = error;
     return false;
   }
   size_t n = fread(magic, 1, 4, f);
+  if (ferror(f)) {
+    int error = errno;
+    report_error("cannot read %s: %s", path, strerror(error));
+    fclose(f);
+    errno = error;
+    return false;
+  }
   rewind(f);
   bool jpeg = n == 4 && magic[0] == 0xff && magic[1] == 0xd8, png = n == 4 && memcmp(magic, "\x89PNG", 4) == 0;
   bool ok = jpeg ? decode_jpeg(f, path, s, room, planes) : png ? decode_png(f, path, s, room, planes) : false;
@@ -188,6 +203,8 @@ bool decode_image(const char *path, const ImageShape *s, void *room, unsigned ch
   else if (!jpeg && !png)
     report_error("%s: neither JPEG nor PNG: it begins with %02x %02x %02x %02x", path, magic[0], magic[1], magic[2],
                  magic[3]);
+  int error = ferror(f) ? EIO : 0;
   fclose(f);
+  errno = error;
   return ok;
 }

@@ -172,6 +172,7 @@ static bool fetch_image(const Column *c, int64_t record, void *room, char *to) {
   int n = snprintf(path, sizeof path, "%s/%s", c->path, (const char *)f + f->paths[record]);
   if (n < 0 || n >= (int)sizeof path) {
     report_error("%s: a path of more than %d bytes", c->path, (int)sizeof path);
+    errno = ENAMETOOLONG;
     return false;
   }
   return decode_image(path, &f->shape, room, (unsigned char *)to);

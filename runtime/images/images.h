@@ -32,7 +32,8 @@ void resize_begin(Resize *r, const ImageShape *s, int64_t height, int64_t width,
 void resize_row(Resize *r, const unsigned char *pixels);   // width pixels of shape.channels bytes
 void resize_end(const Resize *r, unsigned char *planes);
 
-// decode.c: the image of a file into planes of bytes; room: decode_room_bytes. Reports, with the file's name.
+// decode.c: the image of a file into planes of bytes; room: decode_room_bytes. Reports, with the file's name; errno is
+// 0 where the image is broken, else why the system could not read it.
 int64_t decode_room_bytes(const ImageShape *s);
 bool decode_image(const char *path, const ImageShape *s, void *room, unsigned char *planes);
 

@@ -1,4 +1,4 @@
-"""The same 24 images of 3 classes as a folder of PNG files and as arrays; a folder with files that are no images."""
+"""The same 24 images of 3 classes as a folder of PNG files and as arrays; a folder with files that are no images, and with links back."""
 import os
 import struct
 import zlib
@@ -36,6 +36,8 @@ for k, name in enumerate(["ape", "bee", "cat"]):
         write(f"train/{name}/{'sub/' if i == 7 else ''}{i}.png", data)
         write(f"broken/{name}/{i}.png", data if (k, i) not in ((1, 3), (1, 4)) else data[: len(data) // 2] if i == 3 else b"GIF89a")
     write(f"eval/{name}/0.png", data)
+os.symlink(".", "train/bee/loop")
+os.symlink("../..", "train/cat/sub/up")
 write("train/ape/notes.txt", b"no image")
 write("other/dog/0.png", data)
 npy("image.npy", "|u1", "(24, 3, 8, 6)", images)
