@@ -1,6 +1,7 @@
 // Records that stay in their files are read ahead of the steps: threads fill a ring of batches, in the order in which
-// the steps take them, converted and moved as the inputs want them. The ring is all the memory that this takes, and is
-// there before the first step. What a batch holds follows from its place in the sequence alone, not from who reads it
+// the steps take them, converted and moved as the inputs want them. The ring, a batch beside it and
+// a room for each thread are there before the first step; a decoder of images takes its own memory besides, within
+// bounds. What a batch holds follows from its place in the sequence alone, not from who reads it
 // when.
 #include <errno.h>
 #include <pthread.h>
@@ -336,6 +337,9 @@ Ahead *ahead_create(Dataset *d, const NncFunction *f, int n_threads, int n_batch
                          .failed = xcalloc((size_t)a->batch, sizeof(bool))};
   a->rooms = xcalloc((size_t)n_threads + 1, sizeof *a->rooms);
   for (int i = 0; i <= n_threads; i++) a->rooms[i] = xmalloc((size_t)a->room_bytes);
+  // touched now, so that what is too large fails here
+  for (int i = 0; i <= n_batches; i++) memset(a->slots[i].data, 0, (size_t)a->slot_bytes);
+  for (int i = 0; i <= n_threads; i++) memset(a->rooms[i], 0, (size_t)a->room_bytes);
   a->threads = xcalloc((size_t)n_threads, sizeof *a->threads);
   if (skip_broken) a->broken = xcalloc((size_t)d->records / 8 + 1, 1);
   a->wait.bytes = (n_batches + 1) * (a->slot_bytes + a->batch * 5) + (n_threads + 1) * a->room_bytes +
