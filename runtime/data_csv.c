@@ -115,18 +115,12 @@ static bool read_record(Csv *c, const DataSource *s, const int *wanted, int n, C
   return false;
 }
 
-// An empty line is no record, but of a single column it is a record without its number, unless only such lines follow.
-static bool is_blank(const Csv *c, int n) {
-  const char *at = c->at;
-  if (n > 1) return *at == '\n' || (*at == '\r' && at + 1 < c->end && at[1] == '\n');
-  while (at < c->end && (*at == '\n' || *at == '\r')) at++;
-  return at == c->end;
-}
-
+// Empty lines are no records, but of a single column they are records without their number, unless they end the file.
 static bool read_records(Csv *c, const DataSource *s, const int *wanted, int n, Column *out) {
   int64_t capacity = 0;
+  while (n == 1 && c->end > c->at && (c->end[-1] == '\n' || c->end[-1] == '\r')) c->end--;
   for (c->line++; c->at < c->end; c->line++) {
-    if (is_blank(c, n)) {
+    if (n > 1 && (*c->at == '\n' || (*c->at == '\r' && c->at + 1 < c->end && c->at[1] == '\n'))) {
       c->at += 1 + (*c->at == '\r');
       continue;
     }
