@@ -9,7 +9,7 @@ from typing import Any
 from .regions import Region, RegionCall, parameters_of, splice
 from .simplify import simplify
 from .merge import merge_groups
-from .text import KEYWORDS, Call, Const, Expr, If, Index, List, Missing, Name, Op, Param, Statement, Value, Var, snake_case, transform, walk
+from .text import KEYWORDS, RESERVED, Call, Const, Expr, If, Index, List, Missing, Name, Op, Param, Statement, Value, Var, snake_case, transform, walk
 from .torch_ops import Known
 
 CONTAINERS = {'torch.nn.modules.container.Sequential', 'torch.nn.modules.container.ModuleList', 'torch.nn.modules.container.ModuleDict'}
@@ -314,6 +314,8 @@ class Builder:
                 self.blocks.append(make_block(name, group, [self.submodule(r) for r in group]))
 
     def free_name(self, base: str) -> str:
+        """conv1d_layer for a class Conv1D: a number would read as a second layer of the language."""
+        base = f'{base}_layer' if base in RESERVED else base
         name, k = base, 2
         while name in self.names:
             name, k = f'{base}_{k}', k + 1

@@ -30,6 +30,7 @@ def test_gpt2():
     assert 'attention(query_states, key_states, value_states, heads=4, causal=true, dropout=0.1)' in text
     assert 'gelu(approximate=true)' in text and 'input_ids: i64[N, T]' in text and 'embedding(iota(T), 16, 32)' in text
     assert text.count('as "transformer.wte"') == 2       # tied weights
+    assert 'conv1d_layer(96) as c_attn' in text          # not a second conv1d
 
 
 def test_gpt2_equals_torch():
