@@ -9,7 +9,7 @@ from typing import Any
 from .regions import Region, RegionCall, parameters_of, splice
 from .simplify import simplify
 from .merge import merge_groups
-from .text import KEYWORDS, RESERVED, Call, Const, Expr, If, Index, List, Missing, Name, Op, Param, Statement, Value, Var, snake_case, transform, walk
+from .text import KEYWORDS, RESERVED, Call, Const, Expr, If, Index, Initial, List, Missing, Name, Op, Param, Statement, Value, Var, snake_case, transform, walk
 from .torch_ops import Known
 
 CONTAINERS = {'torch.nn.modules.container.Sequential', 'torch.nn.modules.container.ModuleList', 'torch.nn.modules.container.ModuleDict'}
@@ -223,13 +223,17 @@ def make_block(name: str, regions: list, modules: list) -> Block:
         same = all(v == present[0] and type(v) is type(present[0]) for v in present)
         replacement.append(Const(present[0]) if same else explainer.explain(vector, wanted))
     it = iter(replacement)
+    same_place = zip(*([e.tensors for s in r.statements for e in walk(s.expr) if isinstance(e, (Param, Initial))] for r in regions))
+    tensors = (list({id(t): t for of_call in places for t in of_call}.values()) for places in same_place)
 
     def fill(e: Expr) -> Expr | None:
         if isinstance(e, Const) and e.value is not None and not isinstance(e.value, str):
             return next(it) or e
         if isinstance(e, Param):
             shape = [v.value if isinstance(v, Const) else v for v in (next(it) for _ in e.shape)]
-            return Param(e.path, shape, e.dtype, e.is_state)
+            return Param(e.path, shape, e.dtype, e.is_state, next(tensors))
+        if isinstance(e, Initial):
+            return Initial(next(tensors))
         return None
 
     first = regions[0]

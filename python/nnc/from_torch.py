@@ -84,7 +84,7 @@ def convert(module: torch.nn.Module, args: Sequence, kwargs: dict | None = None,
 
 def convert_once(module: torch.nn.Module, args: tuple, kwargs: dict, name: str | None) -> Program:
     traced, _ = trace(module, args, kwargs, torch_ops.known_names())
-    translator = Translator(traced)
+    translator = Translator(traced, module.state_dict())
     root = tree(traced.steps, type(module).__module__ + '.' + type(module).__qualname__)
     translator.fill(root)
     if translator.problems:

@@ -236,7 +236,7 @@ def template(window: list, initial: dict, before: dict, carried_nodes: set, name
         if isinstance(e, Var):
             return Var(carried[e.value]) if k in carried_nodes else e
         if isinstance(e, Param):
-            return Param(paths[k], e.shape, e.dtype, e.is_state)
+            return Param(paths[k], e.shape, e.dtype, e.is_state, e.tensors)
         new = e.rebuild([fill(c) for c in e.children()])
         if isinstance(new, Call) and new is not e:
             new.label = paths[k]

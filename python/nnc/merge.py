@@ -159,7 +159,7 @@ def rebase(e: Expr, match: dict, source: Region, target: Region) -> Expr:
         if isinstance(x, Const) and x.value is not None and not isinstance(x.value, str):
             return Const(Missing(isinstance(x.value, bool)))
         if isinstance(x, Param):
-            return Param(move(x.path), x.shape, x.dtype, x.is_state)
+            return Param(move(x.path), x.shape, x.dtype, x.is_state, x.tensors)
         if isinstance(x, Call):
             return Call(x.fn, [transform(c, change) for c in x.args], {n: transform(c, change) for n, c in x.names.items()}, x.defaults, move(x.label))
         return None

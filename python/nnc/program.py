@@ -5,7 +5,7 @@ import re
 
 from .blocks import Block
 from .loops import find_loops
-from .text import KEYWORDS, WIDTH, Call, Const, Expr, If, Index, List, Loop, Name, Op, Param, Printer, Statement, Value, Var, number, snake_case, walk
+from .text import KEYWORDS, WIDTH, Call, Const, Expr, If, Index, List, Loop, Name, Op, Param, Printer, Statement, Value, Var, initialiser, number, snake_case, walk
 
 INDENT = '    '
 FALLBACK = ['x', 'y', 'z', 'u', 'v', 'w']
@@ -74,7 +74,7 @@ class BodyPrinter:
             self.parameters[p.path] = name
             label = '' if name == rel and self.in_loop is None else f' as "{rel}"'
             shape = ', '.join(number(n) if isinstance(n, int) else self.printer().expr(n) for n in p.shape)
-            declaration = f'{"state" if p.is_state else "param"} {name}{label}: {p.dtype}[{shape}]'
+            declaration = f'{"state" if p.is_state else "param"} {name}{label}: {p.dtype}[{shape}]' + ('' if p.is_state else initial_text(p))
             guard = guards[p.path]
             if guard:
                 condition, holds = guard
@@ -206,6 +206,11 @@ class BodyPrinter:
                 self.remaining[v] -= 1
         for _, before, _, final in loop.carried:
             self.bind(final, loop.final_names[final])
+
+
+def initial_text(p: Param) -> str:
+    initial = initialiser(p.tensors)
+    return '' if initial == 'zeros' else f' = {initial}'
 
 
 def reads(s) -> list[Value]:

@@ -82,14 +82,14 @@ class Problem:
 class Translator:
     """Steps to statements."""
 
-    def __init__(self, traced: Traced):
+    def __init__(self, traced: Traced, state: dict):
         self.traced, self.values, self.problems = traced, {}, []
         self.training = traced.training
         for node in traced.inputs:
             val = node.meta['val']
             self.values[node] = Var(Value(val.shape, dtype_name(val.dtype), node.name))
         for node, name in traced.parameters.items():
-            self.values[node] = Param(name, list(node.meta['val'].shape), 'f32')
+            self.values[node] = Param(name, list(node.meta['val'].shape), 'f32', tensors=[state[name].detach()])
         for node, (name, tensor) in traced.buffers.items():
             if node not in traced.constants:
                 self.values[node] = Param(name, list(tensor.shape), dtype_name(tensor.dtype), True)

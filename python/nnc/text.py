@@ -53,6 +53,13 @@ class Param(Expr):
     shape: list
     dtype: str
     is_state: bool = False
+    tensors: list = dataclasses.field(default_factory=list)    # its values in the module, of each call that shares the declaration
+
+
+@dataclasses.dataclass(eq=False)
+class Initial(Expr):
+    """An initialiser that has the distribution of these tensors; not printed where it is normal(1), the layer's own."""
+    tensors: list
 
 
 @dataclasses.dataclass(eq=False)
@@ -210,6 +217,28 @@ def number(v: Any) -> str:
     return re.sub(r'e-0*', 'e-', s)
 
 
+def moments(tensors: list) -> tuple[float, float]:
+    """Mean, and deviation: the root of the mean of the tensors' variances."""
+    count = sum(t.numel() for t in tensors)
+    mean = sum(float(t.double().sum()) for t in tensors) / count
+    return mean, (sum(float((t.double() - t.double().mean()).square().sum()) for t in tensors) / count) ** 0.5
+
+
+def initialiser(tensors: list) -> str:
+    """zeros, ones, a number, or a normal distribution with the deviation of these values, in two digits."""
+    first = float(tensors[0].reshape(-1)[0])
+    if all(bool((t == first).all()) for t in tensors):
+        return {0.0: 'zeros', 1.0: 'ones'}.get(first, number(float(f'{first:.6g}')))
+    mean, deviation = moments(tensors)
+    shift = f', mean={number(float(f"{mean:.2g}"))}' if abs(mean) > deviation else ''
+    return f'normal({number(float(f"{deviation:.2g}"))}{shift})'
+
+
+def is_unit_normal(tensors: list) -> bool:
+    mean, deviation = moments(tensors)
+    return abs(mean) < 0.1 and 0.9 < deviation < 1.1
+
+
 PRECEDENCE = {'|>': 0, 'or': 1, 'and': 2, 'not': 3, '==': 4, '!=': 4, '<': 4, '<=': 4, '>': 4, '>=': 4, '+': 5, '-': 5, '*': 6, '/': 6, '//': 6,
               '%': 6, 'neg': 7, '**': 8}
 ATOM = 9
@@ -244,6 +273,8 @@ class Printer:
             return self.name_of(e.value), ATOM
         if isinstance(e, Param):
             return self.parameters[e.path], ATOM
+        if isinstance(e, Initial):
+            return initialiser(e.tensors), ATOM
         if isinstance(e, List):
             return '[' + ', '.join(self.expr(i, 1) for i in e.items) + ']', ATOM
         if isinstance(e, Op):
@@ -277,6 +308,8 @@ class Printer:
         out = [self.expr(a, 1) for a in e.args[skip:]]
         for name, v in e.names.items():
             if name in e.defaults and constant_of(v) == e.defaults[name] and type(constant_of(v)) in (type(e.defaults[name]), int, float, list):
+                continue
+            if isinstance(v, Initial) and is_unit_normal(v.tensors):
                 continue
             out.append(f'{name}={self.expr(v, 1)}')
         return out

@@ -10,7 +10,7 @@ from typing import Any, Callable
 
 import torch
 
-from .text import Call, Const, Expr, Index, List, Name, Op, Param, Value, Var, call, as_expr
+from .text import Call, Const, Expr, Index, Initial, List, Name, Op, Param, Value, Var, call, as_expr
 
 TABLE: dict[str, Callable] = {}
 
@@ -382,7 +382,8 @@ def embedding(t, weight, indices, padding_idx=-1, scale=False, sparse=False):
     path = module_of(weight)
     if path is None:
         return call('gather', weight, indices)
-    return call('embedding', indices, *t.shape(weight), label=path)
+    initial = {'init': Initial(weight.tensors)} if weight.tensors else {}
+    return call('embedding', indices, *t.shape(weight), **initial, label=path)
 
 
 @op('dropout')

@@ -28,9 +28,35 @@ def test_gpt2():
     text = convert(gpt2(), (torch.zeros(2, 8, dtype=torch.long),)).text
     assert lines(text) <= 1.5 * 25
     assert 'attention(query_states, key_states, value_states, heads=4, causal=true, dropout=0.1)' in text
-    assert 'gelu(approximate=true)' in text and 'input_ids: i64[N, T]' in text and 'embedding(iota(T), 16, 32)' in text
+    assert 'gelu(approximate=true)' in text and 'input_ids: i64[N, T]' in text and 'embedding(iota(T), 16, 32' in text
     assert text.count('as "transformer.wte"') == 2       # tied weights
     assert 'conv1d_layer(96) as c_attn' in text          # not a second conv1d
+    assert 'param weight: f32[D, nf] = normal(0.01' in text and 'param bias: f32[nf]\n' in text
+    assert text.count('init=normal(0.0') == 2
+
+
+class Initialised(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        drawn = torch.randn(3, 1000)
+        drawn = (drawn - drawn.mean()) / drawn.std()
+        values = {'one': torch.ones(3), 'zero': torch.zeros(3), 'number': torch.tensor(2.6592), 'drawn': drawn * 0.05, 'shifted': 2 + drawn * 0.3}
+        for name, value in values.items():
+            self.register_parameter(name, torch.nn.Parameter(value))
+        self.table, self.unit = torch.nn.Embedding(50, 3), torch.nn.Embedding(5000, 3)
+        torch.nn.init.normal_(self.table.weight, std=0.5)
+
+    def forward(self, x):
+        y = self.one + self.zero + (self.drawn + self.shifted).sum(1) * self.number
+        return y + self.table(x) + self.unit(x)
+
+
+def test_parameters_begin_as_the_modules_values():
+    text = convert(Initialised(), (torch.zeros(4, dtype=torch.long),)).text
+    for line in ('one: f32[3] = ones', 'zero: f32[3]', 'number: f32[] = 2.6592', 'drawn: f32[3, 1000] = normal(0.05)'):
+        assert f'    param {line}\n' in text
+    assert 'shifted: f32[3, 1000] = normal(0.3, mean=2.0)' in text
+    assert 'embedding(x, 50, 3, init=normal(0.' in text and 'embedding(x, 5000, 3) as unit' in text
 
 
 def test_gpt2_equals_torch():
