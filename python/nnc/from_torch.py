@@ -4,6 +4,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import os
+import re
 from typing import Any, Callable, Sequence
 
 import torch
@@ -77,6 +78,7 @@ def convert(module: torch.nn.Module, args: Sequence, kwargs: dict | None = None,
         names = [('N', 0, program.batch)] + [('T', 1, v.shape[1]) for v in program.inputs if v.dtype != 'f32' and len(v.shape) == 2][:1]
         body = lambda a, k: convert_once(module, a, k, name).text
         program.text, program.sizes = generalise(program.text, body, args, kwargs, names)
+    program.text = re.sub(r'^ *assert [\d +]+ <= \d+, .*\n', '', program.text, flags=re.MULTILINE)     # of sizes that have no name
     lines = [f'dim {n} = {size}' for n, _, size in program.sizes]
     program.text = '; '.join(lines) + '\n\n' + program.text if lines else program.text
     return program

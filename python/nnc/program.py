@@ -81,6 +81,14 @@ class BodyPrinter:
                 declaration = f'if {"" if holds else "not "}{self.printer().expr(condition)} {{ {declaration} }}'
             self.emit(declaration)
 
+    def assert_positions(self, statements: list):
+        """Indices beyond a table are clamped: a length that becomes a dim (sizes.py) may not be more than the rows that are counted through."""
+        for s in statements:
+            for e in walk(s.expr) if isinstance(s, Statement) else ():
+                count = counted(e.args[0]) if isinstance(e, Call) and e.fn == 'embedding' else None
+                if count is not None and isinstance(e.args[1], Const):
+                    self.emit(f'assert {self.printer().expr(count)} <= {e.args[1].value}, "the sequence is longer than the table of positions"')
+
     def emit(self, line: str):
         if len(self.indent + line) > WIDTH:
             line = break_pipes(line, self.indent, WIDTH)
@@ -208,6 +216,16 @@ class BodyPrinter:
             self.bind(final, loop.final_names[final])
 
 
+def counted(e: Expr) -> Expr | None:
+    """The number behind the last of iota(n), or iota(n) + k, in another shape or not."""
+    if isinstance(e, Call) and e.fn == 'reshape':
+        return counted(e.args[0])
+    if isinstance(e, Op) and e.op == '+' and isinstance(e.args[1], Const):
+        inner = counted(e.args[0])
+        return Op('+', [inner, e.args[1]]) if inner is not None else None
+    return e.args[0] if isinstance(e, Call) and e.fn == 'iota' else None
+
+
 def initial_text(p: Param) -> str:
     initial = initialiser(p.tensors)
     return '' if initial == 'zeros' else f' = {initial}'
@@ -303,6 +321,7 @@ def block_text(block: Block, input_names: list, globals_: set) -> list[str]:
     for n, d in block.arguments:
         parameters_.append(n if d is ... else f'{n}={number(d)}')
     statements = find_loops(block.statements, block.outputs, block.path)
+    p.assert_positions(statements)
     p.declare(statements)
     p.body(statements, block.outputs)
     p.finish(block.outputs)
@@ -321,6 +340,7 @@ def model_text(name: str, inputs: list, statements: list, outputs: list, globals
         shape = ', '.join(map(str, v.shape))
         parameters_.append(f'{wanted}: {v.dtype}[{shape}]')
     statements = find_loops(statements, outputs, '')
+    p.assert_positions(statements)
     p.declare(statements)
     p.body(statements, outputs)
     p.finish(outputs)

@@ -33,6 +33,7 @@ def test_gpt2():
     assert 'conv1d_layer(96) as c_attn' in text          # not a second conv1d
     assert 'param weight: f32[D, nf] = normal(0.01' in text and 'param bias: f32[nf]\n' in text
     assert text.count('init=normal(0.0') == 2
+    assert 'assert T <= 16, ' in text
 
 
 class Initialised(torch.nn.Module):
