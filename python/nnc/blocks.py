@@ -123,6 +123,13 @@ class Explainer:
         self.arguments.append((vector, name))
         return Name(name)
 
+    def named(self, vector: tuple, wanted: str) -> Expr | None:
+        """In a part that some calls do not have: the argument of the same name, where it agrees in all that have the part."""
+        if any(isinstance(v, Missing) for v in vector) and any(n == wanted for _, n in self.arguments):
+            known = self.known(vector)
+            return known if isinstance(known, Name) and known.text == wanted else None
+        return None
+
     def known(self, vector: tuple) -> Expr | None:
         for other, name in self.arguments:
             if all(isinstance(b, Missing) or a == b and type(a) is type(b) for a, b in zip(other, vector)):
@@ -221,7 +228,7 @@ def make_block(name: str, regions: list, modules: list) -> Block:
         vector = tuple(c[i] for c in columns)
         present = [v for v in vector if not isinstance(v, Missing)]
         same = all(v == present[0] and type(v) is type(present[0]) for v in present)
-        replacement.append(Const(present[0]) if same else explainer.explain(vector, wanted))
+        replacement.append(explainer.named(vector, wanted) or (Const(present[0]) if same else explainer.explain(vector, wanted)))
     it = iter(replacement)
     same_place = zip(*([e.tensors for s in r.statements for e in walk(s.expr) if isinstance(e, (Param, Initial))] for r in regions))
     tensors = (list({id(t): t for of_call in places for t in of_call}.values()) for places in same_place)

@@ -18,6 +18,12 @@ def test_resnet50_is_as_short_as_by_hand():
     assert 'image' not in text and 'f32[N, 3, 64, 64]' in text
 
 
+def test_resnet18_names_the_stride_of_its_shortcut():
+    torchvision = pytest.importorskip('torchvision')
+    text = convert(torchvision.models.resnet18(), (torch.randn(2, 3, 64, 64),)).text
+    assert 'if downsample { x = x |> conv2d(channels, stride=stride, bias=false) as "downsample.0"' in text
+
+
 def gpt2(layers: int = 3):
     transformers = pytest.importorskip('transformers')
     config = transformers.GPT2Config(n_layer=layers, n_embd=32, n_head=4, vocab_size=50, n_positions=16, use_cache=False, bos_token_id=0, eos_token_id=0)
