@@ -145,16 +145,60 @@ static OnnxName argmax(const Place *p) {
   return onnx_cast(p->g, onnx_node(p->g, "ArgMax", 1, (OnnxName[]){operand(p, 0)}, &attributes), NN_I32);
 }
 
+// What the values of v are below, where v is an input whose values are checked; 0: nothing is known.
+static int64_t limit_of(MlirValue v) {
+  while (!mlirValueIsABlockArgument(v)) {
+    MlirOperation op = mlirOpResultGetOwner(v);
+    NnOp kind = nn_op_of(op);
+    if (kind != NN_OP_cast && kind != NN_OP_reshape && kind != NN_OP_transpose && kind != NN_OP_broadcast) return 0;
+    v = nn_operand(op, 0);
+    if (nn_dtype_is_float(nn_value_type(v).dtype)) return 0;
+  }
+  MlirOperation func = mlirBlockGetParentOperation(mlirBlockArgumentGetOwner(v));
+  return nn_arg_i64(func, (int)mlirBlockArgumentGetArgNumber(v), ATTR_limit, 0);
+}
+
+// Operand 1: indices, of a type that ONNX has them of.
+static OnnxName indices(const Place *p) {
+  NnDtype dtype = nn_value_type(nn_operand(p->op, 1)).dtype;
+  return dtype == NN_I32 || dtype == NN_I64 ? operand(p, 1) : onnx_cast(p->g, operand(p, 1), NN_I64);
+}
+
+// `at` among n places: what is outside becomes the nearest, as in the program. ONNX counts negative ones from the end
+// and fails at the others.
+static OnnxName nearest(const Place *p, OnnxName at, int64_t n) {
+  int64_t limit = limit_of(nn_operand(p->op, 1));
+  NnDtype dtype = nn_value_type(nn_operand(p->op, 1)).dtype;
+  if (limit && limit <= n) return at;
+  if (dtype != NN_I32) dtype = NN_I64;
+  return onnx_node(p->g, "Clip", 3,
+                   (OnnxName[]){at, onnx_number(p->g, dtype, 0), onnx_number(p->g, dtype, (double)(n - 1))}, NULL);
+}
+
+static OnnxName gather(const Place *p) {
+  return onnx_binary(p->g, "Gather", operand(p, 0), nearest(p, indices(p), p->x.dim[0]));
+}
+
+static OnnxName take_along(const Place *p) {
+  int64_t n = p->x.dim[nn_attr_i64(p->op, "axis", -1)];
+  return with_axis(p, "GatherElements", 2, (OnnxName[]){operand(p, 0), nearest(p, indices(p), n)});
+}
+
 // Rows that are added up at their indices, in a table of zeros or in operand 2.
 static OnnxName scatter_add(const Place *p, bool has_table) {
-  NnType indices = nn_value_type(nn_operand(p->op, 1));
+  NnType type = nn_value_type(nn_operand(p->op, 1)), rows = p->x;
   OnnxName table = has_table ? operand(p, 2) : onnx_expand(p->g, onnx_number(p->g, p->y.dtype, 0), p->y.rank, p->y.dim),
-           at = onnx_cast(p->g, operand(p, 1), NN_I64);
-  indices.dim[indices.rank] = 1;
-  at = onnx_reshape(p->g, at, indices.rank + 1, indices.dim);
+           given = indices(p), at = nearest(p, given, p->y.dim[0]), source = operand(p, 0);
+  if (at != given) {   // rows of no place are left out
+    for (int i = type.rank; i < rows.rank; i++) type.dim[i] = 1;
+    OnnxName within = onnx_reshape(p->g, onnx_binary(p->g, "Equal", at, given), rows.rank, type.dim);
+    source = onnx_node(p->g, "Where", 3, (OnnxName[]){within, source, onnx_number(p->g, p->y.dtype, 0)}, NULL);
+  }
+  type.dim[type.rank] = 1;
+  at = onnx_reshape(p->g, onnx_cast(p->g, at, NN_I64), type.rank + 1, type.dim);
   Text attributes = {0};
   onnx_attribute_string(&attributes, "reduction", "add");
-  return onnx_node(p->g, "ScatterND", 3, (OnnxName[]){table, at, operand(p, 0)}, &attributes);
+  return onnx_node(p->g, "ScatterND", 3, (OnnxName[]){table, at, source}, &attributes);
 }
 
 static OnnxName turned(const Place *p, int i, const char *attribute) {
@@ -262,12 +306,12 @@ static OnnxName other_op(const Place *p, const char **why) {
   case NN_OP_moments: return reduce(p, "ReduceMean", operand(p, 0), false);
   case NN_OP_pad: return pad(p, why);
   case NN_OP_concat: return concat(p);
-  case NN_OP_gather: return onnx_binary(p->g, "Gather", operand(p, 0), operand(p, 1));
+  case NN_OP_gather: return gather(p);
   case NN_OP_scatter_add: return scatter_add(p, false);
   case NN_OP_scatter_add_to: return scatter_add(p, true);
   case NN_OP_argmax: return argmax(p);
   case NN_OP_cumulative: return cumulative(p, why);
-  case NN_OP_take_along: return with_axis(p, "GatherElements", 2, (OnnxName[]){operand(p, 0), operand(p, 1)});
+  case NN_OP_take_along: return take_along(p);
   case NN_OP_maxpool2d: return pool(p, "MaxPool", why);
   case NN_OP_avgpool2d: return pool(p, "AveragePool", why);
   case NN_OP_matmul: return onnx_binary(p->g, "MatMul", turned(p, 0, "transpose_a"), turned(p, 1, "transpose_b"));
