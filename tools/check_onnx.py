@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What nnc --emit=onnx writes, against the program: the same weights and inputs, through ONNX Runtime and through `predict`.
 
-usage: check_onnx.py NNC WORKDIR [MODEL[:NAME=VALUE,...]]...      MODEL: a name in models/; without any all of them, small
+usage: check_onnx.py NNC WORKDIR [MODEL[:NAME=VALUE,...]]...      MODEL: a name in models/, or a file; without any all of them, small
 
 Prints for each model the largest difference as a part of the largest output, or the op that ONNX has no counterpart of. Exit status 1 where
 they differ by more than 1e-5, or a file is not valid. Needs onnx and onnxruntime; where Python has none it says "skipped" and ends with status 0.
@@ -23,6 +23,7 @@ except ImportError as e:
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..')
 BOUND = 1e-5
+EDGES = os.path.abspath(os.path.join(ROOT, 'test/codegen/Inputs/onnx_edges.nn'))
 SMALL = {'gpt2': 'T=16,width=64,layers=2,heads=4,vocabulary=300', 'llama': 'T=16,width=64,layers=2,heads=4,groups=2,inner=96,vocabulary=300',
          'bert_base': 'layers=1', 'vit_b16': 'layers=1', 'resnet50': '', 'vgg16': ''}
 NUMPY = {'tensor(float)': numpy.float32, 'tensor(double)': numpy.float64, 'tensor(int32)': numpy.int32, 'tensor(int64)': numpy.int64,
@@ -96,14 +97,14 @@ def check(nnc, folder, model, defines):
     worst = 0
     for output, theirs in zip(session.get_outputs(), session.run(None, values)):
         mine = numpy.asarray(ours[output.name], dtype=numpy.float64)
-        worst = max(worst, float(numpy.abs(mine - theirs).max() / max(numpy.abs(mine).max(), 1e-30)))
+        worst = numpy.maximum(worst, numpy.abs(mine - theirs).max() / max(numpy.abs(mine).max(), 1e-30))   # NaN stays
     return worst <= BOUND, f'{worst:.1e}, {os.path.getsize(file) / 2**20:.1f} MiB'
 
 
 def main():
     nnc, folder = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
     os.makedirs(folder, exist_ok=True)
-    models = sys.argv[3:] or sorted(f[:-3] for f in os.listdir(os.path.join(ROOT, 'models')) if f.endswith('.nn'))
+    models = sys.argv[3:] or [EDGES] + sorted(f[:-3] for f in os.listdir(os.path.join(ROOT, 'models')) if f.endswith('.nn'))
     fine = True
     for model in models:
         model, given, defines = model.partition(':')

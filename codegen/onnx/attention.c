@@ -35,6 +35,17 @@ static OnnxName hide(OnnxGraph *g, OnnxName scores, OnnxName seen, const NnAtten
   return onnx_node(g, "Where", 3, (OnnxName[]){seen, scores, onnx_number(g, a->dtype, -INFINITY)}, NULL);
 }
 
+// The softmax of the scores, and zeros where a query sees no key, of which Softmax makes NaN.
+static OnnxName weights_of(OnnxGraph *g, OnnxName scores, const NnAttention *a) {
+  Text attributes = {0};
+  onnx_attribute_int(&attributes, "axis", -1);
+  OnnxName weights = onnx_node(g, "Softmax", 1, &scores, &attributes);
+  bool sees_itself = a->n_queries <= a->n_keys;   // whatever the causal rule and the window hide
+  if (a->mask < 0 && a->bias < 0 && (sees_itself || (!a->causal && a->window <= 0))) return weights;
+  OnnxName hidden = onnx_binary(g, "Equal", scores, onnx_number(g, a->dtype, -INFINITY));
+  return onnx_node(g, "Where", 3, (OnnxName[]){hidden, onnx_number(g, a->dtype, 0), weights}, NULL);
+}
+
 OnnxName onnx_attention(OnnxGraph *g, MlirOperation op) {
   NnAttention a = nn_attention_of(op);
   OnnxName q = heads_first(g, op, 0, &a), k = for_each_head(g, heads_first(g, op, 1, &a), &a),
@@ -49,8 +60,6 @@ OnnxName onnx_attention(OnnxGraph *g, MlirOperation op) {
   if (a.causal || a.window > 0) scores = hide(g, scores, seen_keys(g, &a), &a);
   if (a.mask >= 0)
     scores = hide(g, scores, onnx_reshape(g, onnx_operand(g, op, a.mask), 4, (int64_t[]){a.batch, 1, 1, a.n_keys}), &a);
-  Text attributes = {0};
-  onnx_attribute_int(&attributes, "axis", -1);
-  OnnxName o = onnx_binary(g, "MatMul", onnx_node(g, "Softmax", 1, &scores, &attributes), v);
+  OnnxName o = onnx_binary(g, "MatMul", weights_of(g, scores, &a), v);
   return a.heads_last ? onnx_transpose(g, o, 4, (int64_t[]){0, 2, 1, 3}) : o;
 }
