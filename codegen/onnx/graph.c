@@ -42,8 +42,9 @@ static int keep_name(OnnxGraph *g, char *name) {
   return g->n_names++;
 }
 
+// With a character that no name in a program has.
 static OnnxName new_name(OnnxGraph *g) {
-  int i = keep_name(g, text_format("value_%d", g->n_names));
+  int i = keep_name(g, text_format("/%d", g->n_names));
   return g->names[i];
 }
 

@@ -54,15 +54,17 @@ known = set()
 for kind, field in (('input', 11), ('output', 12)):
     for value in every(graph, field):
         print(kind, described(value))
-        known.add(first(value, 1))
+        known |= {first(value, 1)} if kind == 'input' else set()
 weights = {}
 for tensor in every(graph, 5):
     weights[first(tensor, 8).decode()] = (every(tensor, 1), first(tensor, 9))
+    assert first(tensor, 8) not in known, tensor
     known.add(first(tensor, 8))
 for node in every(graph, 1):
     assert all(name in known for name in every(node, 1)), node   # in order, nothing missing
+    assert not known & set(every(node, 2)), node   # each name is set once
     known.update(every(node, 2))
-    print(' '.join([first(node, 4).decode()] + [attribute(a) for a in every(node, 5)]), '<-', ', '.join(n.decode() for n in every(node, 1) if not n.startswith(b'value_')))
+    print(' '.join([first(node, 4).decode()] + [attribute(a) for a in every(node, 5)]), '<-', ', '.join(n.decode() for n in every(node, 1) if not n.startswith(b'/')))
 if len(sys.argv) > 2:
     data = open(sys.argv[2], 'rb').read()
     size, = struct.unpack('<Q', data[:8])
