@@ -297,6 +297,7 @@ bool onnx_write(MlirModule module, const char *weights, Text *out) {
   OnnxGraph g = {0};
   Safetensors file;
   *out = (Text){0};
+  report_set_name("nnc");   // what reads the weights calls itself a program otherwise
   if (weights && !safetensors_open(weights, &file)) return false;
   bool ok = add_arguments(&g, func, weights ? &file : NULL);
   if (weights) safetensors_close(&file);
