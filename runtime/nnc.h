@@ -113,7 +113,8 @@ enum { NNC_WEIGHTS, NNC_CHECKPOINT };   // parameters and states; with optimizer
 
 // What a library offers. Every function but destroy and last_error returns NNC_OK or what went wrong, and then
 // last_error tells it in words. After an error of step, NNC_ERROR_DEVICE and NNC_ERROR_INTERNAL leave an instance that
-// can only be destroyed; the others leave it as it was.
+// can only be destroyed; after NNC_ERROR_NOT_FINITE the parameters are what that step left; the others leave it as it
+// was.
 typedef struct nnc_model {
   int32_t interface;                               // NNC_INTERFACE
   const char *name, *source, *compiler, *target;   // "mlp", "mlp.nn", nnc's version, "host" or "cuda"
