@@ -6,8 +6,7 @@
 #include <string.h>
 
 #include "compiler/elaborate_internal.h"
-
-enum { MAX_PHASES = 6 };   // with gradient accumulation two functions each
+#include "runtime/program.h"
 
 static bool is_phase(const AstStmt *s) { return s->kind == AST_PHASE; }
 
@@ -24,7 +23,8 @@ static bool add_phase(Elaborator *e, const AstStmt *s) {
     elaborator_note(e, e->phases[i].line->phase.name.pos, "the first is here");
     return false;
   }
-  if (e->n_phases == MAX_PHASES) return elaborator_error(e, s->pos, "a program has at most %d phases", MAX_PHASES);
+  if (e->n_phases == NNC_MAX_PHASES)
+    return elaborator_error(e, s->pos, "a program has at most %d phases", NNC_MAX_PHASES);
   int capacity = e->n_phases;   // a few at most
   PUSH(e, e->phases, e->n_phases, capacity, ((Phase){.line = s, .name = s->phase.name.text, .every = 1}));
   return true;
@@ -226,7 +226,7 @@ static MlirAttribute dictionary_of(Elaborator *e, const Phase *p) {
 
 void phases_write(Elaborator *e) {
   const Phase *whole = &e->phases[0];
-  MlirAttribute all[MAX_PHASES];
+  MlirAttribute all[NNC_MAX_PHASES];
   if (whole->optimizer) set_module_attr(e, ATTR_optimizer, text_attr(e, whole->optimizer));
   if (e->n_groups) optimizer_write_groups(e);
   for (int i = 0; i < e->n_phases && e->phased; i++) {

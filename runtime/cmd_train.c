@@ -391,7 +391,7 @@ static void put_gradient(void *context, const NncTensor *tensor, const char *are
 // One step, which is logged.
 static bool train_step(Training *t) {
   int64_t step = t->run.state.step;
-  double rates[MAX_PHASES];
+  double rates[NNC_MAX_PHASES];
   for (int i = 0; i < program_phases(); i++)
     rates[i] = nnc_program.n_groups && phase_is_due(i, step) ? schedule_rate(i, step, t->run.total) : -1;
   if (t->o.find_nan && !keep_values(t)) return false;

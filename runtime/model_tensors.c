@@ -75,7 +75,7 @@ static nnc_role role_of(NncRole role) {
 
 void model_list_tensors(nnc_net *net) {
   const Session *s = &net->s;
-  const Executor *all[MAX_PHASES + 2];
+  const Executor *all[NNC_MAX_PHASES + 2];
   size_t n = (size_t)nnc_program.n_persistent;
   int n_all = program_phases() + 2;
   for (int i = 0; i < program_phases(); i++) all[i] = s->train[i];

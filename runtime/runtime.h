@@ -250,7 +250,6 @@ bool init_tensor(const NncTensor *t, const Arena *arena, uint64_t seed);
 
 // ---------------------------------------------------------------------------------------------------------------------
 // phases.c: what a step consists of, one after the other
-enum { MAX_PHASES = 6 };
 int program_phases(void);                       // at least 1
 NncPhase program_phase(int i);                  // of a program without phases: all of the step, named ""
 const NncFunction *program_train(int i);        // NULL: none
@@ -567,8 +566,8 @@ void inputs_make(const NncFunction *f, uint64_t seed, char *arena);   // made-up
 // session.c: what train, eval, step and bench share
 typedef struct Session {
   Arena arena;
-  Executor *train[MAX_PHASES], *accumulate[MAX_PHASES], *eval, *predict, *decode;   // NULL where not asked for or
-                                                                                    // absent
+  Executor *train[NNC_MAX_PHASES], *accumulate[NNC_MAX_PHASES], *eval, *predict, *decode;   // NULL where not asked for
+                                                                                            // or absent
   uint64_t seed;
   uint64_t seed_aside;   // of what evaluation and prediction draw: the program's own, so that runs are compared
   int64_t total_steps;   // of the schedule

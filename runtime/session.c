@@ -83,7 +83,7 @@ bool session_join(const Session *s) {
 }
 
 void session_close(Session *s) {
-  for (int i = 0; i < MAX_PHASES; i++) {
+  for (int i = 0; i < NNC_MAX_PHASES; i++) {
     executor_destroy(s->train[i]);
     executor_destroy(s->accumulate[i]);
     s->train[i] = s->accumulate[i] = NULL;   // closed again by who owns the session

@@ -34,7 +34,7 @@ int main(int argc, char **argv) {
   printf("%s takes %.1f MiB\n", mlp_model.name, (double)info.host_bytes / (1 << 20));
 
   int64_t n = info.step_records;
-  unsigned char *image = malloc((size_t)n * 28 * 28), *label = malloc((size_t)n);
+  unsigned char *image = (unsigned char *)malloc((size_t)n * 28 * 28), *label = (unsigned char *)malloc((size_t)n);
   nnc_tensor batch[] = {{.name = "image", .type = NNC_TYPE_U8, .data = image},
                         {.name = "label", .type = NNC_TYPE_U8, .data = label}};
   double loss = 0, accuracy = 0;
