@@ -9,6 +9,7 @@
 #include "support/bytes.h"
 
 static const int64_t ANY_BUDGET = INT64_MAX / 4;   // of memory far away, in bytes
+static const double HINT_EFFORT = 0.1;             // of the search for what an error says of memory far away
 
 typedef struct Rematter {
   MlirModule module;
@@ -298,6 +299,8 @@ static const char *tell_far(const Rematter *m, char *text, size_t size) {
   RematPlan plan;
   RematGoal goal = m->goal;
   goal.far_budget = ANY_BUDGET;
+  goal.effort = HINT_EFFORT * (goal.effort > 0 ? goal.effort : 1);
+  goal.seconds *= HINT_EFFORT;
   RematFar far;
   remat_far_build(&far, m->module, m->target, goal.far_budget);
   remat_forms_build(&forms, m->module, train, m->target, m->persistent, &far);
