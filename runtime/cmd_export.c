@@ -5,6 +5,7 @@
 
 #include "runtime/options.h"
 #include "runtime/runtime.h"
+#include "runtime/training.h"
 
 // dtype: of floats in the file, where typed
 typedef struct ExportOptions {

@@ -7,6 +7,7 @@
 
 #include "runtime/options.h"
 #include "runtime/runtime.h"
+#include "runtime/training.h"
 
 typedef struct Gradients {
   int n;

@@ -4,6 +4,7 @@
 
 #include "runtime/options.h"
 #include "runtime/runtime.h"
+#include "runtime/training.h"
 
 typedef struct ImportOptions {
   const char *input, *map, *output, *far;

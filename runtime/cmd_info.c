@@ -6,6 +6,7 @@
 #include "runtime/comm/comm.h"
 #include "runtime/options.h"
 #include "runtime/runtime.h"
+#include "runtime/training.h"
 
 typedef struct InfoOptions {
   const char *data;

@@ -9,6 +9,7 @@
 #include "runtime/comm/comm.h"
 #include "runtime/options.h"
 #include "runtime/runtime.h"
+#include "runtime/training.h"
 
 typedef struct PredictOptions {
   const char *inputs, *outputs, *weights, *labels;

@@ -6,6 +6,7 @@
 
 #include "runtime/options.h"
 #include "runtime/runtime.h"
+#include "runtime/training.h"
 
 typedef struct StepOptions {
   const char *inputs, *outputs, *weights, *resume;

@@ -10,6 +10,7 @@
 #include "runtime/comm/comm.h"
 #include "runtime/options.h"
 #include "runtime/runtime.h"
+#include "runtime/training.h"
 
 typedef struct TrainOptions {
   const char *data, *log, *tensorboard, *save, *weights;

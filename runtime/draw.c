@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "runtime/runtime.h"
+#include "runtime/training.h"
 
 typedef struct Candidate {
   double p;

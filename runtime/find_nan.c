@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "runtime/runtime.h"
+#include "runtime/training.h"
 
 typedef struct Search {
   NanSearch *out;

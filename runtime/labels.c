@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "runtime/runtime.h"
+#include "runtime/training.h"
 
 // \n, \t and \\ of a line, in place: a token may be the end of a line.
 static void unescape(char *s) {

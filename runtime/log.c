@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "runtime/runtime.h"
+#include "runtime/training.h"
 
 // Cuts off the records of steps after `last`, and a line that was not written to its end.
 static bool cut_log(const char *path, int64_t last) {

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "runtime/runtime.h"
+#include "runtime/training.h"
 
 static const struct {
   const char *name;

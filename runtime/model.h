@@ -7,6 +7,7 @@
 
 #include "runtime/model_functions.h"
 #include "runtime/runtime.h"
+#include "runtime/training.h"
 
 typedef struct ModelTensor {
   nnc_tensor shown;          // as describe tells it

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "runtime/runtime.h"
+#include "runtime/training.h"
 
 void progress_start(Progress *p, int64_t step, int64_t total, int64_t every, bool quiet) {
   const char *term = getenv("TERM");

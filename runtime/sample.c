@@ -8,6 +8,7 @@
 #include "runtime/comm/comm.h"
 #include "runtime/runtime.h"
 #include "runtime/sample.h"
+#include "runtime/training.h"
 
 // ---------------------------------------------------------------------------------------------------------------------
 // What is sampled from

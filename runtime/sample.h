@@ -3,6 +3,7 @@
 #define NNC_RUNTIME_SAMPLE_H
 
 #include "runtime/runtime.h"
+#include "runtime/training.h"
 
 typedef struct Sampler {
   const SampleOptions *o;

@@ -6,6 +6,7 @@
 
 #include "runtime/comm/comm.h"
 #include "runtime/runtime.h"
+#include "runtime/training.h"
 
 static bool make_executor(const Arena *arena, const NncFunction *f, bool wanted, Executor **out) {
   if (!wanted) f = NULL;

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "runtime/runtime.h"
+#include "runtime/training.h"
 
 static volatile sig_atomic_t stop_requested;
 

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "runtime/runtime.h"
+#include "runtime/training.h"
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Frames

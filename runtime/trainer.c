@@ -6,6 +6,7 @@
 
 #include "runtime/comm/comm.h"
 #include "runtime/runtime.h"
+#include "runtime/training.h"
 
 int64_t trainer_micro_batches(void) { return nnc_program.accumulate > 1 ? nnc_program.accumulate : 1; }
 

@@ -5,6 +5,7 @@
 #include "runtime/checksum.h"
 #include "runtime/comm/comm.h"
 #include "runtime/runtime.h"
+#include "runtime/training.h"
 
 enum { MOST = 64 << 20 };   // bytes at the beginning and at the end of a file
 

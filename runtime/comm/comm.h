@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "runtime/runtime.h"
+#include "runtime/training.h"
 
 // Who has started this process as one of several, by what it left in the environment (starter.c).
 typedef struct Starter {

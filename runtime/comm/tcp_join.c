@@ -14,6 +14,7 @@
 
 #include "runtime/comm/tcp.h"
 #include "runtime/runtime.h"
+#include "runtime/training.h"
 #include "support/clock.h"
 
 #define MAGIC "nncrank1"
