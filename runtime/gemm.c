@@ -14,9 +14,7 @@
 
 // Tuned on a Xeon with AVX-512, 48 KiB of first and 2 MiB of second cache for a core (docs/performance.md).
 enum {
-  // of the machine: a tile's 14 x 32 sums are 28 of the 32 vector registers of AVX-512, which leaves two for a row of
-  // B;
-  // with AVX2 6 x 16 are 12 of 16
+  // of the machine (runtime/vector.inc)
   MOST_PANEL = 32,       // columns: two vectors
   MOST_TILE_ROWS = 14,   // the most; a block is shared out evenly over its tiles
   K_STEP = 8,            // of the loop over k, unrolled; packed k is padded to it

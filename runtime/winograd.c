@@ -8,16 +8,7 @@
 
 #include <omp.h>
 
-enum {
-  POINTS = 36,
-  TILE = 4,
-  PANEL = 32,
-  ROWS = 14,
-  TILES_OF_BLOCK = 56,
-  TILES_OF_SUM = 112,
-  LEAST_UNITS = 8,
-  APART = 48
-};
+enum { POINTS = 36, TILE = 4, TILES_OF_BLOCK = 56, TILES_OF_SUM = 112, LEAST_UNITS = 8, APART = 48 };
 #define CHUNK_BYTES (6 << 20)
 
 // The points 0, +-A, +-B and infinity. These sizes keep what the transforms multiply with small (Barabasz et al.,
@@ -33,24 +24,63 @@ typedef struct Image {
   int64_t height, width, channels;
 } Image;
 
+// The loops for one instruction set; what they do stands in winograd_loops.inc.
+typedef struct Loops {
+  int lanes, panel, tile_rows;   // floats of a vector; channels of a panel; rows of a product's tile
+  void (*data_tile)(const Image *image, const float *pixels, int64_t y, int64_t x, float *to, int64_t plane,
+                    int64_t block);
+  void (*gradient_tile)(const Image *image, const float *pixels, int64_t channels, int64_t y, int64_t x, float *to,
+                        int64_t plane, int64_t block);
+  void (*filters)(const float *w, int64_t inputs, int64_t s_out, int64_t s_in, bool flipped, float *to, int64_t plane);
+  void (*output_tile)(const float *m, int64_t plane, const Image *image, float *pixels, int64_t y, int64_t x);
+  void (*filter_gradients)(const float *s, int64_t plane, int64_t inputs, float *dw, int64_t s_out, int64_t s_in);
+  void (*product_of_tiles)(int rows, int64_t channels, const float *a, int64_t a_block, const float *b, float *c);
+  void (*product_over_tiles)(int rows, int64_t tiles, const float *a, int64_t a_row, const float *b, int64_t b_row,
+                             float *c, bool add);
+} Loops;
+
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#include <immintrin.h>
 #pragma GCC push_options
 #pragma GCC target("avx512f,avx512dq,avx512bw,avx512vl,avx2,fma,prefer-vector-width=512")
 #define NAME(x) x##_avx512
+#define LANES 16
+#define TILE_ROWS 14
 #include "runtime/winograd_loops.inc"
 #pragma GCC pop_options
+#undef NAME
+#undef LANES
+#undef TILE_ROWS
+
+#pragma GCC push_options
+#pragma GCC target("avx2,fma")
+#define NAME(x) x##_avx2
+#define LANES 8
+#define TILE_ROWS 6
+#include "runtime/winograd_loops.inc"
+#pragma GCC pop_options
+#undef PANEL
+
+// NULL: none for this machine.
+static const Loops *loops_here(void) {
+  const char *isa = nnc_library_isa();
+  return strncmp(isa, "avx512_core", 11) == 0 ? &loops_avx512 : strcmp(isa, "avx2") == 0 ? &loops_avx2 : NULL;
+}
+#else
+static const Loops *loops_here(void) { return NULL; }
 #endif
 
 // What a convolution, or the gradient of its input, comes to: `in` filtered to `out`. In the weight gradient `out` is
 // dy.
 typedef struct Filtering {
+  const Loops *loops;
   Image in, out;
   int64_t images, pad[2];
   int64_t rows, columns;         // tiles of an image
   int64_t tiles, chunk;          // of all images; of a chunk
   int64_t plane_in, plane_out;   // floats from a point to the next
   int64_t step_in, step_out;     // weight gradient: floats from a tile to the next
-  int64_t panels, parts;         // outputs / PANEL; parts of a chunk's tiles, or of the inputs
+  int64_t panels, parts;         // outputs by panel; parts of a chunk's tiles, or of the inputs
   int64_t groups;                // of panels; weight gradient: those of one group at a time are at the points
   int64_t s_out, s_in;           // weights: floats from an output channel to the next, an input channel to the next
   bool flipped, is_gradient;
@@ -60,7 +90,7 @@ typedef struct Filtering {
 } Filtering;
 
 // Planes a multiple of 4 KiB apart would share the sets of a cache.
-static int64_t plane_floats(int64_t floats) { return divide_up(floats, 1024) * 1024 + APART; }
+static int64_t plane_floats(int64_t floats) { return (floats < 1024 ? floats : round_up(floats, 1024)) + APART; }
 
 // Of the convolution's three tensors.
 static int64_t operand_bytes(const NncConv *c) {
@@ -72,14 +102,26 @@ static int64_t operand_bytes(const NncConv *c) {
 static int64_t groups_of(const Filtering *f, int64_t bytes) {
   int64_t of_channel = f->tiles * POINTS * (int64_t)sizeof(float), x = of_channel * f->in.channels,
           dy = of_channel * f->out.channels;
-  for (int64_t groups = 2; f->panels % groups == 0 && f->panels / groups * (f->in.channels / PANEL) >= LEAST_UNITS;
-       groups *= 2)
+  for (int64_t groups = 2;
+       f->panels % groups == 0 && f->panels / groups * (f->in.channels / f->loops->panel) >= LEAST_UNITS; groups *= 2)
     if (x + dy / groups <= bytes) return groups;
   return 1;
 }
 
+// Inputs of a weight gradient that a thread sums at a time: more read dy fewer times, fewer are more for threads to
+// share.
+static int64_t inputs_of_unit(const Filtering *f) {
+  int64_t inputs = 64;
+  while (inputs > f->loops->panel &&
+         (f->in.channels % inputs != 0 || (inputs == 64 && f->in.channels / inputs * f->panels < 2 * f->threads)))
+    inputs /= 2;
+  return inputs;
+}
+
 static Filtering filtering_of(const NncConv *c, int threads) {
-  Filtering f = {.images = c->n,
+  const Loops *l = loops_here();
+  Filtering f = {.loops = l,
+                 .images = c->n,
                  .in = {c->h, c->w, c->c},
                  .out = {c->oh, c->ow, c->o},
                  .pad = {c->pad[0], c->pad[2]},
@@ -99,7 +141,7 @@ static Filtering filtering_of(const NncConv *c, int threads) {
   int64_t chunk_bytes = operand_bytes(c) < CHUNK_BYTES ? operand_bytes(c) : CHUNK_BYTES,
           chunks = divide_up(f.tiles * bytes_of_tile, chunk_bytes);
   f.chunk = divide_up(f.tiles, chunks);
-  f.panels = f.out.channels / PANEL;
+  f.panels = f.out.channels / l->panel;
   if (f.is_gradient) {
     // Several chunks keep the sums of all units between them. Where all tiles of x fit, some outputs at a time take
     // less.
@@ -107,14 +149,14 @@ static Filtering filtering_of(const NncConv *c, int threads) {
     if (f.groups > 1) chunks = 1, f.chunk = f.tiles;
     f.step_in = f.in.channels + 16, f.step_out = f.out.channels / f.groups + 16;
     f.plane_in = plane_floats(f.chunk * f.step_in), f.plane_out = plane_floats(f.chunk * f.step_out);
-    f.parts = f.in.channels / (f.in.channels % 64 == 0 && f.in.channels / 64 * f.panels >= 2 * f.threads ? 64 : 32);
-    f.unit_floats = POINTS * plane_floats(f.in.channels / f.parts * PANEL);
+    f.parts = f.in.channels / inputs_of_unit(&f);
+    f.unit_floats = POINTS * plane_floats(f.in.channels / f.parts * l->panel);
     f.keeps_units = chunks > 1;
   } else {
     f.plane_in = plane_floats(f.chunk * f.in.channels);
     f.parts = divide_up(2 * f.threads, f.panels);
-    if (f.parts > divide_up(f.chunk, ROWS)) f.parts = divide_up(f.chunk, ROWS);
-    f.unit_floats = POINTS * (plane_floats(f.in.channels * PANEL) + TILES_OF_BLOCK * PANEL + APART);
+    if (f.parts > divide_up(f.chunk, l->tile_rows)) f.parts = divide_up(f.chunk, l->tile_rows);
+    f.unit_floats = POINTS * (plane_floats(f.in.channels * l->panel) + TILES_OF_BLOCK * l->panel + APART);
   }
   return f;
 }
@@ -130,13 +172,13 @@ int64_t winograd_scratch(const NncConv *c, int threads) {
       (int64_t)sizeof(float));
 }
 
-#if defined(NAME)
 bool winograd_fits(const NncConv *c, int threads) {
-  bool shape = c->dtype == NNC_F32 && c->channels_last && c->kh == 3 && c->kw == 3 && c->stride[0] == 1 &&
-               c->stride[1] == 1 && c->dilation[0] == 1 && c->dilation[1] == 1 && c->groups == 1 && c->c % PANEL == 0 &&
-               c->o % PANEL == 0 && strcmp(c->weights_layout, "oihw") == 0;
+  const Loops *l = loops_here();
+  bool shape = l && c->dtype == NNC_F32 && c->channels_last && c->kh == 3 && c->kw == 3 && c->stride[0] == 1 &&
+               c->stride[1] == 1 && c->dilation[0] == 1 && c->dilation[1] == 1 && c->groups == 1 &&
+               c->c % l->panel == 0 && c->o % l->panel == 0 && strcmp(c->weights_layout, "oihw") == 0;
   for (int i = 0; i < 4; i++) shape &= c->pad[i] <= 2;
-  if (!shape || strncmp(nnc_library_isa(), "avx512_core", 11) != 0) return false;
+  if (!shape) return false;
   // Transforming the filters costs about as much as 16 tiles: with few tiles direct is as fast, or faster. So it is
   // with more threads than units. And a workspace much larger than the tensors themselves would cost small networks the
   // memory that budgets are about.
@@ -158,32 +200,33 @@ static const float *image_at(const Image *i, const float *images, int64_t n) {
 // Products of one panel and one part of a chunk's tiles, and the outputs they give.
 static void filter_part(const Filtering *f, const float *points, const float *filters, float *m, int64_t first_tile,
                         int64_t from, int64_t end, int64_t panel, float *out) {
+  const Loops *l = f->loops;
   for (int64_t at = from; at < end; at += TILES_OF_BLOCK) {
-    int64_t count = end - at < TILES_OF_BLOCK ? end - at : TILES_OF_BLOCK, blocks = divide_up(count, ROWS),
-            plane = count * PANEL + APART;
+    int64_t count = end - at < TILES_OF_BLOCK ? end - at : TILES_OF_BLOCK, blocks = divide_up(count, l->tile_rows),
+            plane = count * l->panel + APART;
     for (int64_t p = 0; p < POINTS; p++)
       for (int64_t b = 0; b < blocks; b++) {
         int64_t r = count * b / blocks, rows = count * (b + 1) / blocks - r;
-        NAME(product_of_tiles)
-        ((int)rows, f->in.channels, points + p * f->plane_in + (at + r) * 16, f->chunk * 16,
-         filters + p * plane_floats(f->in.channels * PANEL), m + p * plane + r * PANEL);
+        l->product_of_tiles((int)rows, f->in.channels, points + p * f->plane_in + (at + r) * l->lanes,
+                            f->chunk * l->lanes, filters + p * plane_floats(f->in.channels * l->panel),
+                            m + p * plane + r * l->panel);
       }
     for (int64_t t = 0; t < count; t++) {
       int64_t image, y, x;
       place(f, first_tile + at + t, &image, &y, &x);
-      NAME(output_tile)
-      (m + t * PANEL, plane, &f->out, out + image * f->out.height * f->out.width * f->out.channels + panel * PANEL, y,
-       x);
+      l->output_tile(m + t * l->panel, plane, &f->out,
+                     out + image * f->out.height * f->out.width * f->out.channels + panel * l->panel, y, x);
     }
   }
 }
 
 static void filter(const Filtering *f, const float *in, const float *w, float *out, float *workspace) {
+  const Loops *l = f->loops;
   float *points = workspace, *units = workspace + POINTS * f->plane_in;
 #pragma omp parallel num_threads(f->threads)
   {
     float *filters = units + omp_get_thread_num() * f->unit_floats,
-          *m = filters + POINTS * plane_floats(f->in.channels * PANEL);
+          *m = filters + POINTS * plane_floats(f->in.channels * l->panel);
     int64_t have = -1;
     for (int64_t first = 0; first < f->tiles; first += f->chunk) {
       int64_t count = f->tiles - first < f->chunk ? f->tiles - first : f->chunk;
@@ -191,16 +234,15 @@ static void filter(const Filtering *f, const float *in, const float *w, float *o
       for (int64_t t = 0; t < count; t++) {
         int64_t image, y, x;
         place(f, first + t, &image, &y, &x);
-        NAME(data_tile)
-        (&f->in, image_at(&f->in, in, image), y - f->pad[0], x - f->pad[1], points + t * 16, f->plane_in,
-         f->chunk * 16);
+        l->data_tile(&f->in, image_at(&f->in, in, image), y - f->pad[0], x - f->pad[1], points + t * l->lanes,
+                     f->plane_in, f->chunk * l->lanes);
       }
 #pragma omp for schedule(dynamic, 1)
       for (int64_t u = 0; u < f->panels * f->parts; u++) {
         int64_t panel = u / f->parts, part = u % f->parts;
-        if (have != panel) NAME(filters)
-        (w + panel * PANEL * f->s_out, f->in.channels, f->s_out, f->s_in, f->flipped, filters,
-         plane_floats(f->in.channels * PANEL));
+        if (have != panel)
+          l->filters(w + panel * l->panel * f->s_out, f->in.channels, f->s_out, f->s_in, f->flipped, filters,
+                     plane_floats(f->in.channels * l->panel));
         have = panel;
         filter_part(f, points, filters, m, first, count * part / f->parts, count * (part + 1) / f->parts, panel, out);
       }
@@ -210,23 +252,25 @@ static void filter(const Filtering *f, const float *in, const float *w, float *o
 
 // Sums of a unit over the tiles of a chunk, some tiles at a time, which is faster and rounds less.
 static void sum_unit(const Filtering *f, const float *x, const float *dy, int64_t count, float *sums, bool add) {
-  int64_t inputs = f->in.channels / f->parts, blocks = divide_up(inputs, ROWS), parts = divide_up(count, TILES_OF_SUM);
+  const Loops *l = f->loops;
+  int64_t inputs = f->in.channels / f->parts, blocks = divide_up(inputs, l->tile_rows),
+          parts = divide_up(count, TILES_OF_SUM);
   for (int64_t p = 0; p < POINTS; p++)
     for (int64_t part = 0; part < parts; part++) {
       int64_t from = count * part / parts, end = count * (part + 1) / parts;
       const float *a = x + p * f->plane_in + from * f->step_in, *b = dy + p * f->plane_out + from * f->step_out;
       for (int64_t block = 0; block < blocks; block++) {
         int64_t r = inputs * block / blocks, rows = inputs * (block + 1) / blocks - r;
-        NAME(product_over_tiles)
-        ((int)rows, end - from, a + r, f->step_in, b, f->step_out, sums + p * plane_floats(inputs * PANEL) + r * PANEL,
-         add || part > 0);
+        l->product_over_tiles((int)rows, end - from, a + r, f->step_in, b, f->step_out,
+                              sums + p * plane_floats(inputs * l->panel) + r * l->panel, add || part > 0);
       }
     }
 }
 
 static void filter_gradient(const Filtering *f, const float *x, const float *dy, float *dw, float *workspace) {
+  const Loops *l = f->loops;
   float *x_points = workspace, *dy_points = x_points + POINTS * f->plane_in, *units = dy_points + POINTS * f->plane_out;
-  int64_t inputs = f->in.channels / f->parts, panels = f->panels / f->groups, outputs = panels * PANEL;
+  int64_t inputs = f->in.channels / f->parts, panels = f->panels / f->groups, outputs = panels * l->panel;
 #pragma omp parallel num_threads(f->threads)
   for (int64_t group = 0; group < f->groups; group++)
     for (int64_t first = 0; first < f->tiles; first += f->chunk) {
@@ -235,21 +279,20 @@ static void filter_gradient(const Filtering *f, const float *x, const float *dy,
       for (int64_t t = 0; t < count; t++) {
         int64_t image, row, column;
         place(f, first + t, &image, &row, &column);
-        if (group == 0) NAME(data_tile)
-        (&f->in, image_at(&f->in, x, image), row - f->pad[0], column - f->pad[1], x_points + t * f->step_in,
-         f->plane_in, 16);
-        NAME(gradient_tile)
-        (&f->out, image_at(&f->out, dy, image) + group * outputs, outputs, row, column, dy_points + t * f->step_out,
-         f->plane_out, 16);
+        if (group == 0)
+          l->data_tile(&f->in, image_at(&f->in, x, image), row - f->pad[0], column - f->pad[1],
+                       x_points + t * f->step_in, f->plane_in, l->lanes);
+        l->gradient_tile(&f->out, image_at(&f->out, dy, image) + group * outputs, outputs, row, column,
+                         dy_points + t * f->step_out, f->plane_out, l->lanes);
       }
 #pragma omp for schedule(dynamic, 1)
       for (int64_t u = 0; u < panels * f->parts; u++) {
         int64_t panel = u / f->parts, part = u % f->parts;
         float *sums = units + (f->keeps_units ? u : omp_get_thread_num()) * f->unit_floats;
-        float *w = dw + (group * outputs + panel * PANEL) * f->s_out + part * inputs * f->s_in;
-        sum_unit(f, x_points + part * inputs, dy_points + panel * PANEL, count, sums, first > 0);
+        float *w = dw + (group * outputs + panel * l->panel) * f->s_out + part * inputs * f->s_in;
+        sum_unit(f, x_points + part * inputs, dy_points + panel * l->panel, count, sums, first > 0);
         if (first + count == f->tiles)
-          NAME(filter_gradients)(sums, plane_floats(inputs * PANEL), inputs, w, f->s_out, f->s_in);
+          l->filter_gradients(sums, plane_floats(inputs * l->panel), inputs, w, f->s_out, f->s_in);
       }
     }
 }
@@ -259,9 +302,3 @@ void winograd_execute(const NncConv *c, int threads, void *const buffers[3], voi
   if (f.is_gradient) filter_gradient(&f, buffers[0], buffers[1], buffers[2], workspace);
   else filter(&f, buffers[0], buffers[1], buffers[2], workspace);
 }
-#else
-bool winograd_fits(const NncConv *c, int threads) { return (void)c, (void)threads, false; }
-void winograd_execute(const NncConv *c, int threads, void *const buffers[3], void *workspace) {
-  (void)c, (void)threads, (void)buffers, (void)workspace;
-}
-#endif
