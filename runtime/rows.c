@@ -8,25 +8,30 @@
 #include "runtime/rows.h"
 #include "runtime/runtime.h"
 
-enum { COLUMNS = 64, TOGETHER = 4, WORTH_THREADS = 1 << 14 };
+enum { COLUMNS = 64, TAKEN = 4096, TOGETHER = 4, WORTH_THREADS = 1 << 14 };
 
 // The columns [first, end) of a row, whose elements lie r->inner apart. Where that is 1 and one element follows from
-// the other: `end` rows, since those of one row wait for each other.
+// the other: `end` rows, since those of one row wait for each other; and of what is taken, the elements [first, end).
 typedef struct Part {
   int64_t outer, first, end;
 } Part;
 
-static bool is_together(const NncRows *r) { return r->inner == 1 && r->kind <= NNC_ROWS_RECURRENCE; }
+static bool is_together(const NncRows *r) { return r->inner == 1 && r->kind <= NNC_ROWS_ARGSORT; }
+static bool is_taken(const NncRows *r) { return r->inner == 1 && r->kind == NNC_ROWS_TAKE; }
+
+static int64_t blocks(const NncRows *r) {
+  return is_taken(r) ? (r->count + TAKEN - 1) / TAKEN : (r->inner + COLUMNS - 1) / COLUMNS;
+}
 
 static int64_t parts(const NncRows *r) {
-  return is_together(r) ? (r->outer + TOGETHER - 1) / TOGETHER : r->outer * ((r->inner + COLUMNS - 1) / COLUMNS);
+  return is_together(r) ? (r->outer + TOGETHER - 1) / TOGETHER : r->outer * blocks(r);
 }
 
 static Part part_of(const NncRows *r, int64_t i) {
-  int64_t blocks = (r->inner + COLUMNS - 1) / COLUMNS, first = i % blocks * COLUMNS;
   if (is_together(r))
     return (Part){i * TOGETHER, 0, i * TOGETHER + TOGETHER < r->outer ? TOGETHER : r->outer - i * TOGETHER};
-  return (Part){i / blocks, first, first + COLUMNS < r->inner ? first + COLUMNS : r->inner};
+  int64_t size = is_taken(r) ? TAKEN : COLUMNS, all = is_taken(r) ? r->count : r->inner, first = i % blocks(r) * size;
+  return (Part){i / blocks(r), first, first + size < all ? first + size : all};
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -64,26 +69,51 @@ ACCUMULATE(product_f64, double, double, *)
 ACCUMULATE(product_i32, int32_t, uint32_t, *)
 ACCUMULATE(product_i64, int64_t, uint64_t, *)
 
-// The last of equal ones; a NaN is above, or below, all: no number is at least, or at most, one.
-#define EXTREME(NAME, T)                                                                                \
-  static void NAME(const NncRows *r, const Part *p, const void *from, void *to) {                       \
-    int64_t n = r->length, inner = r->inner, apart = inner == 1 ? n : 1, rows = p->end - p->first,      \
-            base = p->outer * n * inner + (inner == 1 ? 0 : p->first), start = r->backward ? n - 1 : 0; \
-    const T *x = (const T *)from + base;                                                                \
-    int32_t *y = (int32_t *)to + base;                                                                  \
-    bool most = r->kind == NNC_ROWS_ARGMAX;                                                             \
-    T top[COLUMNS];                                                                                     \
-    int32_t best[COLUMNS];                                                                              \
-    for (int64_t c = 0; c < rows; c++) top[c] = x[c * apart + start * inner], best[c] = (int32_t)start; \
-    for (int64_t i = 0; i < n; i++) {                                                                   \
-      int64_t t = r->backward ? n - 1 - i : i;                                                          \
-      for (int64_t c = 0; c < rows; c++) {                                                              \
-        T a = x[c * apart + t * inner];                                                                 \
-        bool wins = (most ? a >= top[c] : a <= top[c]) | (a != a);                                      \
-        best[c] = wins ? (int32_t)t : best[c], top[c] = wins ? a : top[c];                              \
-        y[c * apart + t * inner] = best[c];                                                             \
-      }                                                                                                 \
-    }                                                                                                   \
+// The last of equal ones; a NaN is above, or below, all: no number is at least, or at most, one. Of a row alone most
+// runs of COLUMNS elements have none that is.
+#define EXTREME(NAME, T)                                                                                          \
+  static int NAME##_any(const T *x, bool most, T top) {                                                           \
+    int any = 0;                                                                                                  \
+    for (int i = 0; i < COLUMNS && most; i++) any |= (x[i] >= top) | (x[i] != x[i]);                              \
+    for (int i = 0; i < COLUMNS && !most; i++) any |= (x[i] <= top) | (x[i] != x[i]);                             \
+    return any;                                                                                                   \
+  }                                                                                                               \
+  static void NAME##_alone(const NncRows *r, const T *x, int32_t *y) {                                            \
+    int64_t n = r->length;                                                                                        \
+    bool most = r->kind == NNC_ROWS_ARGMAX;                                                                       \
+    int32_t best = (int32_t)(r->backward ? n - 1 : 0);                                                            \
+    for (int64_t i = 0; i < n; i += COLUMNS) {                                                                    \
+      int64_t run = n - i < COLUMNS ? n - i : COLUMNS, first = r->backward ? n - i - run : i;                     \
+      bool none = run == COLUMNS && !NAME##_any(x + first, most, x[best]);                                        \
+      for (int64_t k = 0; k < run && none; k++) y[first + k] = best;                                              \
+      for (int64_t k = 0; k < run && !none; k++) {                                                                \
+        int64_t t = r->backward ? first + run - 1 - k : first + k;                                                \
+        T a = x[t], top = x[best];                                                                                \
+        if ((most ? a >= top : a <= top) || a != a) best = (int32_t)t;                                            \
+        y[t] = best;                                                                                              \
+      }                                                                                                           \
+    }                                                                                                             \
+  }                                                                                                               \
+  static void NAME(const NncRows *r, const Part *p, const void *from, void *to) {                                 \
+    int64_t n = r->length, inner = r->inner, columns = p->end - p->first, base = p->outer * n * inner + p->first, \
+            start = r->backward ? n - 1 : 0;                                                                      \
+    const T *x = (const T *)from + base;                                                                          \
+    int32_t *y = (int32_t *)to + base;                                                                            \
+    bool most = r->kind == NNC_ROWS_ARGMAX;                                                                       \
+    T top[COLUMNS];                                                                                               \
+    int32_t best[COLUMNS];                                                                                        \
+    for (int64_t c = 0; c < columns && inner == 1; c++) NAME##_alone(r, x + c * n, y + c * n);                    \
+    if (inner == 1) return;                                                                                       \
+    for (int64_t c = 0; c < columns; c++) top[c] = x[start * inner + c], best[c] = (int32_t)start;                \
+    for (int64_t i = 0; i < n; i++) {                                                                             \
+      int64_t t = r->backward ? n - 1 - i : i;                                                                    \
+      for (int64_t c = 0; c < columns; c++) {                                                                     \
+        T a = x[t * inner + c];                                                                                   \
+        bool wins = (most ? a >= top[c] : a <= top[c]) | (a != a);                                                \
+        best[c] = wins ? (int32_t)t : best[c], top[c] = wins ? a : top[c];                                        \
+        y[t * inner + c] = best[c];                                                                               \
+      }                                                                                                           \
+    }                                                                                                             \
   }
 
 EXTREME(extreme_f32, float)
@@ -111,6 +141,46 @@ EXTREME(extreme_i64, int64_t)
 RECUR(recur_f32, float)
 RECUR(recur_f64, double)
 
+// The element that sorts first: the first of equal ones, NaN is the largest. Of a row alone runs are left out as above.
+#define LARGER(a, b) ((a > b) | ((a != a) & (b == b)))
+#define SMALLER(a, b) ((a < b) | ((a == a) & (b != b)))
+#define FIRST(NAME, T, BEFORE)                                                                \
+  static int32_t NAME##_alone(const T *x, int64_t n) {                                        \
+    T top = x[0];                                                                             \
+    int64_t best = 0;                                                                         \
+    for (int64_t first = 0; first < n; first += COLUMNS) {                                    \
+      int64_t run = n - first < COLUMNS ? n - first : COLUMNS;                                \
+      int any = run < COLUMNS;                                                                \
+      for (int i = 0; i < COLUMNS && run == COLUMNS; i++) any |= BEFORE(x[first + i], top);   \
+      for (int64_t t = first; t < first + run && any; t++)                                    \
+        if (BEFORE(x[t], top)) top = x[t], best = t;                                          \
+    }                                                                                         \
+    return (int32_t)best;                                                                     \
+  }                                                                                           \
+  static void NAME(const NncRows *r, const Part *p, const void *from, void *to) {             \
+    T top[COLUMNS];                                                                           \
+    int64_t n = r->length, inner = r->inner, columns = p->end - p->first;                     \
+    const T *x = (const T *)from + p->outer * n * inner + p->first;                           \
+    int32_t *best = (int32_t *)to + p->outer * inner + p->first;                              \
+    for (int64_t c = 0; c < columns && inner == 1; c++) best[c] = NAME##_alone(x + c * n, n); \
+    for (int64_t c = 0; c < columns && inner > 1; c++) top[c] = x[c], best[c] = 0;            \
+    for (int64_t t = 1; t < n && inner > 1; t++)                                              \
+      for (int64_t c = 0; c < columns; c++) {                                                 \
+        T a = x[t * inner + c];                                                               \
+        bool wins = BEFORE(a, top[c]);                                                        \
+        best[c] = wins ? (int32_t)t : best[c], top[c] = wins ? a : top[c];                    \
+      }                                                                                       \
+  }
+
+FIRST(largest_f32, float, LARGER)
+FIRST(largest_f64, double, LARGER)
+FIRST(largest_i32, int32_t, LARGER)
+FIRST(largest_i64, int64_t, LARGER)
+FIRST(smallest_f32, float, SMALLER)
+FIRST(smallest_f64, double, SMALLER)
+FIRST(smallest_i32, int32_t, SMALLER)
+FIRST(smallest_i64, int64_t, SMALLER)
+
 typedef void (*Accumulate)(const NncRows *r, const Part *p, const void *from, void *to);
 
 static int type_number(const NncRows *r) {
@@ -118,10 +188,13 @@ static int type_number(const NncRows *r) {
 }
 
 static Accumulate accumulate_of(const NncRows *r) {
-  static const Accumulate table[3][4] = {{sum_f32, sum_f64, sum_i32, sum_i64},
+  static const Accumulate table[5][4] = {{sum_f32, sum_f64, sum_i32, sum_i64},
                                          {product_f32, product_f64, product_i32, product_i64},
-                                         {extreme_f32, extreme_f64, extreme_i32, extreme_i64}};
-  return table[r->kind == NNC_ROWS_SUM ? 0 : r->kind == NNC_ROWS_PRODUCT ? 1 : 2][type_number(r)];
+                                         {extreme_f32, extreme_f64, extreme_i32, extreme_i64},
+                                         {smallest_f32, smallest_f64, smallest_i32, smallest_i64},
+                                         {largest_f32, largest_f64, largest_i32, largest_i64}};
+  int row = r->kind == NNC_ROWS_SUM ? 0 : r->kind == NNC_ROWS_PRODUCT ? 1 : r->kind < NNC_ROWS_RECURRENCE ? 2 : 3;
+  return table[row == 3 && r->backward ? 4 : row][type_number(r)];
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -133,7 +206,11 @@ static Accumulate accumulate_of(const NncRows *r) {
     const T *x = (const T *)from + p->outer * n * inner;                                               \
     const INDEX *index = (const INDEX *)indices + base;                                                \
     T *y = (T *)to + base;                                                                             \
-    for (int64_t t = 0; t < r->count * inner; t += inner)                                              \
+    for (int64_t t = p->first; t < p->end && inner == 1; t++) {                                        \
+      int64_t i = index[t];                                                                            \
+      y[t] = x[i < 0 ? 0 : i < n ? i : n - 1];                                                         \
+    }                                                                                                  \
+    for (int64_t t = 0; t < r->count * inner && inner > 1; t += inner)                                 \
       for (int64_t c = p->first; c < p->end; c++) {                                                    \
         int64_t i = index[t + c];                                                                      \
         i = i < 0 ? 0 : i < n ? i : n - 1;                                                             \
@@ -194,31 +271,29 @@ static Indexed indexed_of(const NncRows *r) {
 
 // ---------------------------------------------------------------------------------------------------------------------
 
-static int64_t sort_bytes(const NncRows *r) { return library_align(rows_sort_bytes(r)); }
+static bool sorts(const NncRows *r) { return r->kind == NNC_ROWS_ARGSORT && r->count > 1; }
+static int64_t sort_bytes(const NncRows *r) { return sorts(r) ? library_align(rows_sort_bytes(r)) : 0; }
 
-int64_t nnc_rows_scratch(const NncRows *r) {
-  return r->kind == NNC_ROWS_ARGSORT ? nnc_library_threads() * sort_bytes(r) : 0;
-}
+int64_t nnc_rows_scratch(const NncRows *r) { return nnc_library_threads() * sort_bytes(r); }
 
 static void execute(const void *record, void *const *buffers, void *workspace) {
   const NncRows *r = record;
-  bool sorts = r->kind == NNC_ROWS_ARGSORT, two = r->kind >= NNC_ROWS_RECURRENCE && !sorts;
-  int64_t n = sorts ? r->outer * r->inner : parts(r), elements = r->outer * r->inner * (r->length + r->count),
-          bytes = sorts ? sort_bytes(r) : 0;
-  Accumulate accumulate = two || sorts ? NULL : accumulate_of(r);
+  bool sort = sorts(r), two = r->kind >= NNC_ROWS_RECURRENCE && r->kind != NNC_ROWS_ARGSORT;
+  int64_t n = sort ? r->outer * r->inner : parts(r), elements = r->outer * r->inner * (r->length + r->count),
+          bytes = sort_bytes(r);
+  Accumulate accumulate = two || sort ? NULL : accumulate_of(r);
   Indexed indexed = two ? indexed_of(r) : NULL;
 #pragma omp parallel for schedule(static) if (elements >= WORTH_THREADS)
   for (int64_t i = 0; i < n; i++) {
     Part p = part_of(r, i);
-    if (sorts) rows_sort(r, i, buffers[0], buffers[1], (char *)workspace + omp_get_thread_num() * bytes);
+    if (sort) rows_sort(r, i, buffers[0], buffers[1], (char *)workspace + omp_get_thread_num() * bytes);
     else if (two) indexed(r, &p, buffers[0], buffers[1], buffers[2]);
     else accumulate(r, &p, buffers[0], buffers[1]);
   }
 }
 
 const NncOperation *nnc_rows_prepare(Library *lib, const NncRows *r, char *error, size_t size) {
-  int64_t needed = r->kind == NNC_ROWS_ARGSORT ? library_threads(lib) * sort_bytes(r) : 0;
-  return library_prepare_loops(lib, execute, r, needed, r->scratch_bytes, error, size);
+  return library_prepare_loops(lib, execute, r, library_threads(lib) * sort_bytes(r), r->scratch_bytes, error, size);
 }
 
 const char *nnc_rows_implementation(const NncRows *r) {
