@@ -44,11 +44,9 @@ static void add_tensor(Text *t, MlirAttribute name, MlirValue value) {
   text_add(t, "]\n");
 }
 
-static void add_inputs(Text *t, MlirModule module, const char *function) {
-  bool train = strcmp(function, "train") == 0;
-  MlirOperation func = train ? nn_module_train(module) : nn_module_function(module, function);
-  if (mlirOperationIsNull(func)) return;
-  char role[32];
+static void add_inputs(Text *t, MlirOperation func) {
+  char role[32], function[256];
+  nn_attr_str(func, "sym_name", function, sizeof function, "");
   bool any = false;
   MlirBlock body = mlirRegionGetFirstBlock(mlirOperationGetRegion(func, 0));
   for (int a = 0; a < (int)mlirBlockGetNumArguments(body); a++) {
@@ -68,8 +66,9 @@ bool library_write_parts(MlirModule module, const char *folder) {
            "\n#ifndef NNC_MODEL_%s\n#define NNC_MODEL_%s\n// The model %s of %s, compiled by nnc %s. Its arena: %s\n",
            model, model, model, source, NNC_VERSION,
            print_bytes(nn_attr_i64(mlirModuleGetOperation(module), ATTR_arena, 0), size, sizeof size));
-  add_inputs(&header, module, "train");
-  add_inputs(&header, module, "predict");
+  if (!mlirOperationIsNull(nn_module_train(module))) add_inputs(&header, nn_module_train(module));
+  NN_FOREACH_OP (func, mlirModuleGetBody(module))
+    if (nn_is(func, "func.func") && nn_is_predict(func)) add_inputs(&header, func);
   text_add(&header,
            "#ifdef __cplusplus\nextern \"C\" const nnc_model %s_model;\n#else\nextern const nnc_model "
            "%s_model;\n#endif\n#endif\n",

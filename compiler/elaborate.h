@@ -63,6 +63,8 @@ bool elaborator_parameters(Elaborator *e, AstPos pos, const char *model, Value *
 MlirValue elaborator_state(Elaborator *e, AstPos pos, const char *name, NnType type, const char *init);
 // becomes an `update` result of @train
 void elaborator_update_state(Elaborator *e, const char *name, MlirValue value);
+// v is drawn as the initialiser says.
+void elaborator_note_draw(Elaborator *e, MlirValue v, const char *init);
 MlirValue elaborator_random_key(Elaborator *e);   // i32[4]: a row of the rng argument no other op uses
 // Reports at pos; returns false so that `return elaborator_error(…)` reads well.
 bool elaborator_error(Elaborator *e, AstPos pos, const char *format, ...) __attribute__((format(printf, 3, 4)));

@@ -261,6 +261,24 @@ static void tap_outputs(Elaborator *e, const AstItem *b, const Value *result) {
       nn_tap(builder, value_before_widening(result->list.items[i].tensor), output_name(e, b, i));
 }
 
+// What a prediction of the model takes from its first call.
+static void remember_use(Elaborator *e, const AstItem *model, int n, const CallArg *args) {
+  const Function *f = e->function;
+  for (int i = 0; i < e->n_uses; i++)
+    if (e->uses[i].model == model) return;
+  Input *inputs = elaborator_alloc(e, sizeof *inputs * (size_t)(n + 1));
+  for (int k = 0; k < n; k++) {
+    MlirValue v = args[k].value.tensor;
+    if (args[k].value.kind != VALUE_TENSOR) continue;
+    inputs[k] = (Input){.type = nn_value_type(v),
+                        .whole = function_reads_whole(f, v),
+                        .staging = function_staging(f, v),
+                        .drawn = function_drawn(f, v)};
+  }
+  if (e->n_uses == 0) e->main_model = model;
+  PUSH(e, e->uses, e->n_uses, e->cap_uses, ((ModelUse){model, n, args, inputs}));
+}
+
 static void remember_call(Elaborator *e, const AstItem *b, const char *path, int n, const CallArg *args, Value result,
                           int first_slot) {
   Function *f = e->function;
@@ -274,20 +292,7 @@ static void remember_call(Elaborator *e, const AstItem *b, const char *path, int
   PUSH(e, f->calls, f->n_calls, f->cap_calls, call);
   if (e->frame->block || f->mode != MODE_TRAIN) return;
   if (first) tap_outputs(e, b, &result);
-  if (e->has_main_call) return;
-  e->has_main_call = true;
-  e->main_model = b;
-  e->n_main_args = n;
-  e->main_args = call.args;
-  e->main_types = elaborator_alloc(e, sizeof *e->main_types * (size_t)(n + 1));
-  e->main_whole = elaborator_alloc(e, sizeof *e->main_whole * (size_t)(n + 1));
-  e->main_staging = elaborator_alloc(e, sizeof *e->main_staging * (size_t)(n + 1));
-  for (int k = 0; k < n; k++) {
-    if (args[k].value.kind != VALUE_TENSOR) continue;
-    e->main_types[k] = nn_value_type(args[k].value.tensor);
-    e->main_whole[k] = function_reads_whole(f, args[k].value.tensor);
-    e->main_staging[k] = function_staging(f, args[k].value.tensor);
-  }
+  remember_use(e, b, n, call.args);
 }
 
 // Where a block computes in another type than its caller, what goes in and what comes out is cast.

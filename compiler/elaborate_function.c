@@ -27,7 +27,7 @@ static MlirValue placeholder(Elaborator *e, NnType type) {
 }
 
 MlirValue function_add_input(Elaborator *e, const char *name, NnType type, bool whole, const Staging *staging) {
-  Input input = {name, type, placeholder(e, type), whole, staging};
+  Input input = {.name = name, .type = type, .value = placeholder(e, type), .whole = whole, .staging = staging};
   PUSH(e, e->function->inputs, e->function->n_inputs, e->function->cap_inputs, input);
   return input.value;
 }
@@ -51,6 +51,16 @@ bool function_reads_whole(const Function *f, MlirValue v) {
 const Staging *function_staging(const Function *f, MlirValue v) {
   for (int i = 0; i < f->n_inputs; i++)
     if (mlirValueEqual(f->inputs[i].value, v)) return f->inputs[i].staging;
+  return NULL;
+}
+
+void elaborator_note_draw(Elaborator *e, MlirValue v, const char *init) {
+  PUSH(e, e->function->draws, e->function->n_draws, e->function->cap_draws, ((Draw){v, init}));
+}
+
+const char *function_drawn(const Function *f, MlirValue v) {
+  for (int i = 0; i < f->n_draws; i++)
+    if (mlirValueEqual(f->draws[i].value, v)) return f->draws[i].init;
   return NULL;
 }
 
@@ -343,10 +353,11 @@ static void write_arguments(Elaborator *e, Function *f, MlirOperation func, int 
   MlirAttribute *dictionaries = elaborator_alloc(e, sizeof *dictionaries * (size_t)(f->n_inputs + f->n_slots + 1));
   for (int i = 0; i < f->n_inputs; i++, n++) {
     int64_t limit = index_limit(e->module, f->inputs[i].value, 0);
-    NnAttr attrs[8] = {NN_STR(ATTR_role, "input"), NN_STR(ATTR_name, f->inputs[i].name)};
+    NnAttr attrs[10] = {NN_STR(ATTR_role, "input"), NN_STR(ATTR_name, f->inputs[i].name)};
     const Staging *staging = f->inputs[i].staging;
     int n_attrs = 2;
     if (limit) attrs[n_attrs++] = NN_I64(ATTR_limit, limit);
+    if (f->inputs[i].drawn) attrs[n_attrs++] = NN_STR(ATTR_init, f->inputs[i].drawn);
     if (f->inputs[i].whole) attrs[n_attrs++] = NN_BOOL(ATTR_whole, true);
     if (staging && staging->csr) attrs[n_attrs++] = NN_BOOL(ATTR_csr, true);
     if (staging && staging->channels) {

@@ -91,7 +91,12 @@ typedef struct Input {
   MlirValue value;
   bool whole;
   const Staging *staging;
+  const char *drawn;   // the initialiser that says how training draws it; NULL: it does not, or otherwise
 } Input;
+typedef struct Draw {
+  MlirValue value;
+  const char *init;
+} Draw;   // a random tensor whose distribution an initialiser can tell
 typedef struct Output {
   const char *role, *name;
   MlirValue value;
@@ -111,6 +116,13 @@ typedef struct ModelCall {
   Value result;
   int first_slot, end_slot;   // that it made
 } ModelCall;
+// A model's first call in the train section: what its prediction takes argument types and numbers from.
+typedef struct ModelUse {
+  const AstItem *model;
+  int n_args;
+  const CallArg *args;
+  const Input *inputs;   // of the arguments that are tensors: type, whole, staging, drawn
+} ModelUse;
 // What stands in the place of the parameters among the slots while a model is executed.
 typedef struct Replacement {
   int first_slot, end_slot;
@@ -139,6 +151,8 @@ typedef struct Function {
   int cap_slot_of;
   int n_keys, cap_keys, n_shared_draws;
   RandomKey *keys;
+  int n_draws, cap_draws;
+  Draw *draws;
   int n_outputs, cap_outputs;
   Output *outputs;
   int n_scores, cap_scores;
@@ -199,13 +213,8 @@ struct Elaborator {
   const AstItem *main_model;   // of the loss, or the first
   int n_called, cap_called;
   const AstItem **called;   // models that were built
-  // its first call in the train section: what @predict takes its argument types and numbers from
-  bool has_main_call;
-  int n_main_args;
-  CallArg *main_args;
-  NnType *main_types;
-  bool *main_whole;
-  const Staging **main_staging;
+  int n_uses, cap_uses;
+  ModelUse *uses;         // that of the main model first
   const AstItem *train;   // NULL: none
   int n_settings, cap_settings;
   Setting *settings;   // the other lines of the train section, as executed
@@ -259,6 +268,8 @@ MlirLocation location_of(Elaborator *e, AstPos pos);
 Function *function_begin(Elaborator *e, const char *name, Mode mode);
 // NULL: as they are
 MlirValue function_add_input(Elaborator *e, const char *name, NnType type, bool whole, const Staging *staging);
+// what the train section draws for it; NULL: nothing that an initialiser can tell
+const char *function_drawn(const Function *f, MlirValue v);
 bool function_reads_whole(const Function *f, MlirValue v);   // v is computed from inputs, and all of them are whole
 const Staging *function_staging(const Function *f, MlirValue v);   // of the input that v is; NULL: none
 void function_add_output(Elaborator *e, const char *role, const char *name, MlirValue value);
@@ -344,9 +355,10 @@ void break_body(Elaborator *e, const AstBody *body);         // what a body that
 bool exec_body(Elaborator *e, const AstBody *body, Value *result, bool *has_result);
 
 // elaborate_train.c
-bool elaborate_train(Elaborator *e);   // @train, @eval and the module's attributes
-bool elaborate_predict(Elaborator *e, const AstItem *model);
-// Builds the models that have not been built, as far as their signatures tell all shapes, for their mistakes only.
+bool elaborate_train(Elaborator *e);                           // @train, @eval and the module's attributes
+bool elaborate_predict(Elaborator *e, const AstItem *model);   // of the main model: @predict
+// @predict.<model> of the others that training calls, or whose signatures tell all shapes. A model with parameters that
+// the training does not have is built for its mistakes only.
 void elaborate_others(Elaborator *e);
 bool exec_setting(Elaborator *e, const AstStmt *s);         // a line of the train section
 void hint_parameters(Elaborator *e, const char *pattern);   // those of the function that are nearest

@@ -263,10 +263,18 @@ bool elaborate_train(Elaborator *e) {
 // --- Prediction
 // --------------------------------------------------------------------------------------------------------------
 
-static int main_argument(const Elaborator *e, const AstItem *model, int i) {
+// The model's first call in the train section; NULL: it is not called there.
+static const ModelUse *find_use(const Elaborator *e, const AstItem *model) {
+  for (int i = 0; i < e->n_uses; i++)
+    if (e->uses[i].model == model) return &e->uses[i];
+  return NULL;
+}
+
+// The argument of that call for the model's i-th parameter; -1: none.
+static int used_argument(const ModelUse *use, const AstItem *model, int i) {
   int place = 0;
-  for (int k = 0; e->has_main_call && model == e->main_model && k < e->n_main_args; k++) {
-    const char *name = e->main_args[k].name;
+  for (int k = 0; use && k < use->n_args; k++) {
+    const char *name = use->args[k].name;
     if (name ? strcmp(name, model->parameters[i].name.text) == 0 : place++ == i) return k;
   }
   return -1;
@@ -276,17 +284,18 @@ static int main_argument(const Elaborator *e, const AstItem *model, int i) {
 // false for a default.
 static bool predict_argument(Elaborator *e, const AstItem *model, int i, CallArg *arg, bool *given) {
   const AstParameter *p = &model->parameters[i];
-  int k = main_argument(e, model, i);
+  const ModelUse *use = find_use(e, model);
+  int k = used_argument(use, model, i);
   *arg = (CallArg){.name = p->name.text, .pos = p->name.pos};
   *given = k >= 0 || !p->otherwise;
   if (!*given) return true;
   NnType type = nn_scalar(e->dtype);
-  if (k >= 0 && e->main_args[k].value.kind != VALUE_TENSOR) {
-    arg->value = e->main_args[k].value;
+  if (k >= 0 && use->args[k].value.kind != VALUE_TENSOR) {
+    arg->value = use->args[k].value;
     return true;
   }
   if (k >= 0) {
-    type = e->main_types[k];
+    type = use->inputs[k].type;
     if (p->has_type && p->type.dtype && !type_dtype(e, &p->type, &type.dtype)) return false;
   } else if (!p->has_type) {
     elaborator_error(e, p->name.pos, "'%s' of model '%s' has no value", p->name.text, model->name.text);
@@ -295,8 +304,9 @@ static bool predict_argument(Elaborator *e, const AstItem *model, int i, CallArg
   } else if (!eval_type(e, &p->type, &type)) {
     return false;
   }
-  arg->value = value_tensor(
-      function_add_input(e, p->name.text, type, k >= 0 && e->main_whole[k], k >= 0 ? e->main_staging[k] : NULL));
+  bool whole = type.rank == 0 || (k >= 0 && use->inputs[k].whole);
+  arg->value = value_tensor(function_add_input(e, p->name.text, type, whole, k >= 0 ? use->inputs[k].staging : NULL));
+  if (k >= 0) e->function->inputs[e->function->n_inputs - 1].drawn = use->inputs[k].drawn;
   return true;
 }
 
@@ -312,7 +322,7 @@ static void add_predictions(Elaborator *e, const AstItem *model, const Value *re
     if (result->list.items[i].kind == VALUE_TENSOR)
       function_add_output(e, "output", elaborator_format(e, "%s.%d", name, i),
                           value_before_widening(result->list.items[i].tensor));
-  if (e->function->n_outputs == 0)
+  if (e->function->n_outputs == 0 && (model == e->main_model || !find_use(e, model)))
     elaborator_error(e, model->name.pos, "model '%s' must compute a tensor, found %s", model->name.text,
                      value_describe(e, *result));
 }
@@ -320,7 +330,8 @@ static void add_predictions(Elaborator *e, const AstItem *model, const Value *re
 // The model by itself, of inputs as its signature says. Owned: function_finish or function_discard. false: after
 // reporting.
 static bool build_prediction(Elaborator *e, const AstItem *model, Function **out) {
-  Function *f = *out = function_begin(e, "predict", MODE_PREDICT);
+  const char *name = model == e->main_model ? "predict" : elaborator_format(e, "predict.%s", model->name.text);
+  Function *f = *out = function_begin(e, name, MODE_PREDICT);
   CallArg *args = elaborator_alloc(e, sizeof *args * (size_t)(model->n_parameters + 1));
   Frame frame;
   int n = 0;
@@ -348,8 +359,8 @@ bool elaborate_predict(Elaborator *e, const AstItem *model) {
   return ok;
 }
 
-// --- Models that nothing calls
-// -------------------------------------------------------------------------------------------------
+// --- The other models
+// ----------------------------------------------------------------------------------------------------------
 
 static bool is_constant(Elaborator *e, const AstExpr *x) {
   switch (x->kind) {
@@ -373,23 +384,39 @@ static bool says_its_shapes(Elaborator *e, const AstItem *model) {
   return true;
 }
 
-static bool was_called(const Elaborator *e, const AstItem *model) {
-  for (int i = 0; i < e->n_called; i++)
-    if (e->called[i] == model) return true;
+static bool has_argument(MlirModule module, const char *name) {
+  char text[512];
+  NN_FOREACH_OP (func, mlirModuleGetBody(module))
+    for (int a = 0; nn_is(func, "func.func") && a < nn_function_n_args(func); a++)
+      if (!strcmp(nn_arg_str(func, a, ATTR_name, text, sizeof text, ""), name)) return true;
   return false;
 }
 
-void elaborate_others(Elaborator *e) {
+// Training, where there is any, gives all parameters and states that f reads.
+static bool has_its_slots(const Elaborator *e, const Function *f) {
+  for (int i = 0; e->train && i < f->n_slots; i++)
+    if (!has_argument(e->module, f->slots[i].average_of ? f->slots[i].average_of : f->slots[i].path)) return false;
+  return true;
+}
+
+// Built in a module of its own first, where the bodies of scans stay behind.
+static bool can_predict(Elaborator *e, const AstItem *model) {
   MlirModule module = e->module;
-  e->module = mlirModuleCreateEmpty(location_of(e, (AstPos){e->file->source, 1, 1, 0}));   // for the bodies of scans
-  for (int i = 0; i < e->file->n_items && !e->gave_up; i++) {
-    const AstItem *model = e->file->items[i];
-    Function *f;
-    if (model->kind != AST_MODEL || model == e->main_model || was_called(e, model) || !says_its_shapes(e, model))
-      continue;
-    build_prediction(e, model, &f);
-    function_discard(f);
-  }
+  Function *f;
+  e->module = mlirModuleCreateEmpty(location_of(e, model->name.pos));
+  bool ok = build_prediction(e, model, &f);
   mlirModuleDestroy(e->module);
   e->module = module;
+  ok = ok && has_its_slots(e, f);
+  function_discard(f);
+  return ok;
+}
+
+void elaborate_others(Elaborator *e) {
+  for (int i = 0; i < e->file->n_items && !e->gave_up; i++) {
+    const AstItem *model = e->file->items[i];
+    if (model->kind != AST_MODEL || model == e->main_model || !(find_use(e, model) || says_its_shapes(e, model)))
+      continue;
+    if (can_predict(e, model)) elaborate_predict(e, model);
+  }
 }

@@ -75,7 +75,9 @@ bool layer_normal(LayerCall *c, Value *result) {
   NnType type, wide;
   if (!drawn_types(c, first ? STD : SHAPE, &type, &wide)) return false;
   MlirValue x = standard_normal(c, wide);
-  return !nn_value_is_null(x) && scaled_result(c, x, std, mean, type.dtype, result);
+  if (nn_value_is_null(x) || !scaled_result(c, x, std, mean, type.dtype, result)) return false;
+  elaborator_note_draw(c->e, result->tensor, elaborator_format(c->e, "normal(%.17g,%.17g)", mean, std));
+  return true;
 }
 
 bool layer_uniform(LayerCall *c, Value *result) {
@@ -92,7 +94,9 @@ bool layer_uniform(LayerCall *c, Value *result) {
   NnType type, wide;
   if (!drawn_types(c, first ? LOW : SHAPE, &type, &wide)) return false;
   MlirValue u = draw(c, elaborator_random_key(c->e), wide, false);
-  return !nn_value_is_null(u) && scaled_result(c, u, high - low, low, type.dtype, result);
+  if (nn_value_is_null(u) || !scaled_result(c, u, high - low, low, type.dtype, result)) return false;
+  elaborator_note_draw(c->e, result->tensor, elaborator_format(c->e, "uniform(%.17g,%.17g)", low, high));
+  return true;
 }
 
 bool layer_bernoulli(LayerCall *c, Value *result) {

@@ -193,11 +193,30 @@ static bool can_be_predicted(const Options *options, Diagnostics *d, const Codeg
                     options->ranks, options->machine ? options->machine : "the host's own description");
 }
 
+static const AstItem *find_model(const AstFile *file, const char *name) {
+  for (int i = 0; i < file->n_items; i++)
+    if (file->items[i]->kind == AST_MODEL && !strcmp(file->items[i]->name.text, name)) return file->items[i];
+  return NULL;
+}
+
 static bool write_onnx(const Options *options, Diagnostics *d, const AstFile *file, MlirModule module, FILE *out) {
   Text text;
-  if (mlirOperationIsNull(nn_module_function(module, "predict")))
-    return diag_error(d, (AstPos){file->source, 1, 1, 0}, "--emit=onnx: the file has no model that predicts");
-  bool ok = onnx_write(module, options->weights, &text);
+  char main_model[256], function[512];
+  nn_attr_str(mlirModuleGetOperation(module), ATTR_model, main_model, sizeof main_model, "");
+  const char *model = options->model ? options->model : main_model;
+  snprintf(function, sizeof function, strcmp(model, main_model) ? "predict.%s" : "predict", model);
+  MlirOperation func = nn_module_function(module, function);
+  const AstItem *item = find_model(file, model);
+  AstPos at = item ? item->name.pos : options->model ? DIAG_COMMAND_LINE : (AstPos){file->source, 1, 1, 0};
+  if (mlirOperationIsNull(func) && !options->model)
+    return diag_error(d, at, "--emit=onnx: the file has no model that predicts");
+  if (mlirOperationIsNull(func) && item)
+    return diag_error(d, at,
+                      "--model=%s: training does not call the model, and its signature does not tell all shapes or it "
+                      "has parameters that training does not have",
+                      model);
+  if (mlirOperationIsNull(func)) return diag_error(d, at, "--model=%s: the file has no such model", model);
+  bool ok = onnx_write(func, model, options->weights, &text);
   if (ok) fwrite(text.data, 1, text.size, out);
   text_free(&text);
   return ok;
@@ -335,9 +354,8 @@ static bool has_free_name(Diagnostics *d, const AstFile *file, MlirModule module
   char name[128];
   nn_attr_str(mlirModuleGetOperation(module), ATTR_model, name, sizeof name, "");
   if (strcmp(name, "nnc") != 0 && strcmp(name, "nnc_library") != 0) return true;
-  AstPos at = {file->source, 1, 1, 0};
-  for (int i = 0; i < file->n_items; i++)
-    if (file->items[i]->kind == AST_MODEL && !strcmp(file->items[i]->name.text, name)) at = file->items[i]->name.pos;
+  const AstItem *item = find_model(file, name);
+  AstPos at = item ? item->name.pos : (AstPos){file->source, 1, 1, 0};
   diag_error(d, at, "the table of a library of the model '%s' would be named %s_model, which nnc's header has", name,
              name);
   diag_hint(d, "give the model another name, or compile it without --emit=library");

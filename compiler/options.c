@@ -230,6 +230,8 @@ static const Option rows[] = {
      .help = "optimization of the kernels, 0 to 3 (default: 2)"},
     OPTION(Options, emit, "emit", "WHAT", CHOICE, "stop there and print:" OPTIONS_EMIT(EMIT_HELP), .words = emits,
            .heading = "Seeing inside:"),
+    OPTION(Options, model, "model", "NAME", TEXT,
+           "with --emit=onnx: of the file's models (default: the first that training calls)"),
     OPTION(Options, weights, "weights", "FILE", READ,
            "with --emit=onnx: the parameters, from MODEL export or train (default: they are\ninputs)",
            .read = read_file_name),
@@ -333,6 +335,9 @@ static int check(Options *options) {
   if (options->emit == EMIT_ptx && !cuda) return options_misused("nnc", "--emit=ptx goes with --target=cuda");
   if (options->emit == EMIT_asm && strcmp(options->target, "cuda") == 0)
     return options_misused("nnc", "--emit=asm is for the host; for --target=cuda it is --emit=ptx");
+  if (options->model && options->emit != EMIT_onnx)
+    return options_misused("nnc", "--model=%s goes with --emit=onnx; a program has all models of its file",
+                           options->model);
   if (options->weights && options->emit != EMIT_onnx)
     return options_misused("nnc", "--weights=%s goes with --emit=onnx; a program is given its own", options->weights);
   if (options->kv_cache && (options->shard || (options->far && strcmp(options->far, "none") != 0)))

@@ -53,6 +53,7 @@ typedef struct Options {
   int offload, homes;            // the pass of that name, for tests; 0: not given
   const char *report;            // file of the HTML page; NULL: none
   const char *machine, *costs;   // machine description, measured times; NULL: not given
+  const char *model;             // of --emit=onnx: which; NULL: the main one
   const char *weights;           // of --emit=onnx: the parameters' file; NULL: not given
   const char *mpi;               // of codegen_mpi, or "none"; NULL: the first
   int ranks;                     // of how many, 0: not given

@@ -46,6 +46,11 @@ bool nn_is_accumulate(MlirOperation func) {
   return behind(func, "accumulate", text, sizeof text);
 }
 
+bool nn_is_predict(MlirOperation func) {
+  char text[NAME_SIZE];
+  return behind(func, "predict", text, sizeof text);
+}
+
 MlirOperation nn_module_train(MlirModule module) {
   NN_FOREACH_OP (op, mlirModuleGetBody(module))
     if (nn_is(op, "func.func") && nn_is_train(op)) return op;

@@ -185,7 +185,8 @@ MlirOperation nn_module_function(MlirModule module, const char *name);   // func
 // The functions of a training: @train, or @train.<phase> of each of its phases; and @accumulate likewise.
 bool nn_is_train(MlirOperation func);
 bool nn_is_accumulate(MlirOperation func);
-MlirOperation nn_module_train(MlirModule module);                         // the first; null if absent
+bool nn_is_predict(MlirOperation func);             // @predict of the main model, @predict.<model> of another
+MlirOperation nn_module_train(MlirModule module);   // the first; null if absent
 MlirOperation nn_accumulate_of(MlirModule module, MlirOperation train);   // null if absent
 MlirOperation nn_train_of(MlirModule module, MlirOperation accumulate);   // null if absent
 const char *nn_phase_of(MlirOperation func, char *text, size_t size);     // its name; "" where there are no phases

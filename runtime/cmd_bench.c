@@ -18,7 +18,7 @@ typedef struct BenchOptions {
 static const Option options[] = {
     OPTION(BenchOptions, steps, "steps", "N", INTEGER, "steps to time, after 3 that are not (default 20)", .least = 1),
     OPTION(BenchOptions, function, "function", "NAME", TEXT,
-           "train (default), with phases train.PHASE, eval, predict or decode"),
+           "train (default), with phases train.PHASE, eval, predict, predict.MODEL or decode"),
     OPTION(BenchOptions, profile, "profile", NULL, FLAG, "time by step of the program"),
     OPTION(BenchOptions, costs, "costs", "FILE", TEXT, "write the median time of every kernel, for nnc --costs=FILE"),
     OPTION(BenchOptions, check, "check", NULL, FLAG,
@@ -33,8 +33,8 @@ static int parse_options(int argc, char **argv, BenchOptions *o) {
   int status = options_parse(&command, argc, argv, o);
   if (status >= 0) return status;
   const char *f = o->function;
-  bool known = !f || !strcmp(f, "train") || !strncmp(f, "train.", 6) || !strcmp(f, "eval") || !strcmp(f, "predict") ||
-               !strcmp(f, "decode");
+  bool known = !f || !strcmp(f, "train") || !strncmp(f, "train.", 6) || !strcmp(f, "eval") ||
+               !strncmp(f, "predict", 7) || !strcmp(f, "decode");
   if (optind < argc || !known) {
     report_error(optind < argc ? "unexpected argument" : "--function is train, train.PHASE, eval, predict or decode");
     return options_misused(argv[0], NULL);
@@ -227,10 +227,11 @@ static int bench(Bench *b) {
   }
   bool decode = strcmp(b->o.function, "decode") == 0;
   int functions = train ? SESSION_TRAIN : eval ? SESSION_EVAL : decode ? SESSION_DECODE : SESSION_PREDICT;
-  bool ok = ranks_agree(session_open(&b->s, functions, &b->o.device)) && session_join(&b->s);
+  bool ok = ranks_agree(session_open(&b->s, functions, program_function(b->o.function), &b->o.device)) &&
+            session_join(&b->s);
   if (ok) {
     int phase = program_phase_of(program_function(b->o.function));
-    b->main = train ? b->s.train[phase] : eval ? b->s.eval : decode ? b->s.decode : b->s.predict;
+    b->main = train ? b->s.train[phase] : eval ? b->s.eval : decode ? b->s.decode : b->s.predict[0];
     if (train && nnc_program.accumulate > 1)
       b->accumulate = nnc_program.accumulate, b->earlier = b->s.accumulate[phase];
     b->s.total_steps = b->o.steps + 3;

@@ -37,7 +37,7 @@ static bool evaluate(const EvalOptions *o, const NncFunction *f) {
   bool ok = dataset_has_split("eval") ? dataset_load("eval", f, o->data, &d)
                                       : dataset_load("train", f, o->data, &train);
   if (ok && train.records) ok = dataset_validation(&train, f, &d);
-  ok = ok && session_open(&s, SESSION_EVAL, &o->device) && weights_load_given(o->weights, &s.arena) &&
+  ok = ok && session_open(&s, SESSION_EVAL, NULL, &o->device) && weights_load_given(o->weights, &s.arena) &&
        arena_push_persistent(&s.arena);
   ok = ranks_begin_together(ok, &s, o->weights, (RankFact){"eval records", (uint64_t)d.records, true},
                             (RankFact){"other eval data", ranks_data_sum(&d), false});

@@ -159,7 +159,7 @@ int cmd_gradcheck(int argc, char **argv) {
     return EXIT_DIAGNOSTIC;
   }
   Session s;
-  if (!session_open(&s, SESSION_TRAIN, &o.device)) return EXIT_DIAGNOSTIC;
+  if (!session_open(&s, SESSION_TRAIN, NULL, &o.device)) return EXIT_DIAGNOSTIC;
   s.seed = (uint64_t)o.seed;
   status = init_persistent(&s.arena, s.seed) ? check_all(&s, o.elements, o.bound) : EXIT_DIAGNOSTIC;
   session_close(&s);

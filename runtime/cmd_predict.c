@@ -12,7 +12,8 @@
 #include "runtime/training.h"
 
 typedef struct PredictOptions {
-  const char *inputs, *outputs, *weights, *labels;
+  const char *model, *inputs, *outputs, *weights, *labels;
+  int64_t draw;   // records whose inputs are drawn; 0: none
   int64_t classes;
   int64_t seed;   // of the draws; -1: not given
   DeviceOptions device;
@@ -20,15 +21,37 @@ typedef struct PredictOptions {
   SampleOptions sample;   // temperature -1: not given
 } PredictOptions;
 
+static const char *model_of(const NncFunction *f) { return f->name[7] ? f->name + 8 : nnc_program.model; }
+
 static void print_inputs(void) {
-  const NncFunction *f = program_function("predict");
   char shape[128];
-  printf("\nInputs:\n");
-  for (int i = 0; f && i < f->n_args; i++)
-    if (f->args[i].role == NNC_INPUT)
-      printf("  %s  %s%s%s\n", f->args[i].name, dtype_name(f->args[i].dtype),
-             format_shape(f->args[i].rank, f->args[i].dim, shape, sizeof shape),
-             f->args[i].whole ? "" : ", the first dimension counts records");
+  for (int k = 0; k < nnc_program.n_functions; k++) {
+    const NncFunction *f = &nnc_program.functions[k];
+    if (!program_predicts(f)) continue;
+    printf("\nInputs of %s:\n", model_of(f));
+    for (int i = 0; i < f->n_args; i++)
+      if (f->args[i].role == NNC_INPUT)
+        printf("  %s  %s%s%s\n", f->args[i].name, dtype_name(f->args[i].dtype),
+               format_shape(f->args[i].rank, f->args[i].dim, shape, sizeof shape),
+               f->args[i].whole ? "" : ", the first dimension counts records");
+  }
+}
+
+// The prediction of the model that is asked for; NULL after reporting.
+static const NncFunction *find_model(const PredictOptions *o) {
+  const NncFunction *found = program_prediction(o->model);
+  if (found) return found;
+  char *list = NULL;
+  for (int i = 0; i < nnc_program.n_functions; i++) {
+    if (!program_predicts(&nnc_program.functions[i])) continue;
+    char *longer = xasprintf("%s%s%s", list ? list : "", list ? ", " : "", model_of(&nnc_program.functions[i]));
+    free(list);
+    list = longer;
+  }
+  if (list) report_error("%s has no model '%s' to predict with: it has %s", nnc_program.source, o->model, list);
+  else report_error("%s has no model to predict with", nnc_program.source);
+  free(list);
+  return NULL;
 }
 
 static const char *read_temperature(char *text, void *out) {
@@ -50,8 +73,8 @@ static const char *read_share(char *text, void *out) {
 // What does not go together.
 static bool check_options(const PredictOptions *o, const char *extra) {
   const SampleOptions *s = &o->sample;
-  const NncFunction *f = program_function("predict");
-  bool shown = o->classes || o->labels, sampled = s->count > 0, draws = sampled || (f && function_draws(f));
+  const NncFunction *f = program_prediction(o->model);
+  bool shown = o->classes || o->labels, sampled = s->count > 0, draws = sampled || o->draw || (f && function_draws(f));
   bool sampling = s->prompt || s->temperature >= 0 || s->top_k || s->top_p > 0 || s->recompute || s->beams;
   bool drawing = s->temperature >= 0 || s->top_k || s->top_p > 0 || o->seed >= 0;
   const char *fault = extra ? "unexpected argument"
@@ -61,8 +84,10 @@ static bool check_options(const PredictOptions *o, const char *extra) {
                           ? "--prompt, --temperature, --top-k, --top-p, --beams and --recompute are for --sample"
                       : s->beams && drawing
                           ? "--beams draws nothing: without --temperature, --top-k, --top-p and --seed"
-                      : !draws && o->seed >= 0 ? "--seed is for --sample and for models that draw numbers"
-                      : !sampled && !o->inputs ? "--inputs is needed, or --sample for a language model"
+                      : sampled && (o->model || o->draw) ? "--sample goes without --model and --draw"
+                      : !draws && o->seed >= 0 ? "--seed is for --draw, --sample and for models that draw numbers"
+                      : !sampled && !o->inputs && !o->draw
+                          ? "--inputs is needed, or --draw, or --sample for a language model"
                       : (o->outputs || o->json) && (shown || (o->outputs && o->json))
                           ? "--outputs, --json and --classes or --labels exclude each other"
                           : NULL;
@@ -71,6 +96,12 @@ static bool check_options(const PredictOptions *o, const char *extra) {
 }
 
 static const Option options[] = {
+    OPTION(PredictOptions, model, "model", "NAME", TEXT,
+           "of the models of the file (default {model}); those that there are stand below"),
+    OPTION(PredictOptions, draw, "draw", "N", INTEGER,
+           "N records whose inputs, but those of --inputs, are drawn: as training draws them,\nelse from a standard "
+           "normal distribution",
+           .least = 1),
     OPTION(PredictOptions, inputs, "inputs", "FILE", TEXT,
            "safetensors with one tensor per input of the model, called as it or as its field in the\ndata section, any "
            "number of records"),
@@ -100,7 +131,8 @@ static const Option options[] = {
     OPTION(PredictOptions, weights, "weights", "FILE", TEXT, "checkpoint or weight file (default {model}.safetensors)"),
     OPTIONS_OF_DEVICE(PredictOptions),
 };
-static const Command command = {.usage = "--inputs=FILE [OPTION]...\n--sample=N [--prompt=TEXT] [OPTION]...",
+static const Command command = {.usage = "[--model=NAME] --inputs=FILE [OPTION]...\n[--model=NAME] --draw=N "
+                                         "[OPTION]...\n--sample=N [--prompt=TEXT] [OPTION]...",
                                 .print_more = print_inputs,
                                 OPTIONS(options)};
 
@@ -227,7 +259,7 @@ static bool put_batch(SafetensorsWriter *w, const Executor *e, int64_t first, in
   return true;
 }
 
-static bool predict(const PredictOptions *o, const NncFunction *f, const Safetensors *in, int64_t records,
+static bool predict(const PredictOptions *o, const NncFunction *f, const InputSource *in, int64_t records,
                     const Labels *labels) {
   Session s = {0};
   int64_t batch = function_rows(f);
@@ -235,23 +267,26 @@ static bool predict(const PredictOptions *o, const NncFunction *f, const Safeten
   bool show = !o->outputs && !o->json && (o->classes || labels->n);
   const NncTensor *scores = show ? find_scores(f) : NULL;
   bool ok = (show ? scores && labels_check(labels, scores->dim[1]) : check_outputs(f, records, !o->outputs)) &&
-            session_open(&s, SESSION_PREDICT, &o->device) && weights_load_given(o->weights, &s.arena) &&
+            session_open(&s, SESSION_PREDICT, f, &o->device) && weights_load_given(o->weights, &s.arena) &&
             arena_push_persistent(&s.arena);
   ok = ranks_begin_together(ok, &s, o->weights, (RankFact){"records", (uint64_t)records, true},
-                            (RankFact){"other inputs", ranks_file_sum(o->inputs), false});
+                            (RankFact){"other inputs", o->inputs ? ranks_file_sum(o->inputs) : 0, false});
   if (o->seed >= 0) s.seed_aside = (uint64_t)o->seed;
+  InputSource from = *in;
+  from.seed = s.seed_aside;
   bool writes = o->outputs && ranks.rank == 0, began = ok;
   SafetensorsWriter *w = ok && writes ? begin_outputs(o->outputs, f, records) : NULL;
   ok = ok && (w || !writes);
   for (int64_t first = 0; first < records && ok; first += batch) {
     int64_t n = records - first < batch ? records - first : batch;
-    ok = session_begin_text(&s, NULL) && inputs_read(in, f, first, s.arena.base);
+    ok = session_begin_text(&s, NULL) && inputs_read(&from, f, first, s.arena.base);
     if (!ok) break;
     session_write_aside(&s, f, first / batch);
-    ok = executor_run(s.predict, NULL, NULL) && !signals_stop_requested();
-    if (ok && w) ok = put_batch(w, s.predict, first, n);
-    else if (ok && show) print_batch_classes(o, labels, scores, executor_result(s.predict, scores), first, n);
-    else if (ok && !o->outputs) print_json(s.predict, n, batch);
+    const Executor *e = s.predict[0];
+    ok = executor_run(s.predict[0], NULL, NULL) && !signals_stop_requested();
+    if (ok && w) ok = put_batch(w, e, first, n);
+    else if (ok && show) print_batch_classes(o, labels, scores, executor_result(e, scores), first, n);
+    else if (ok && !o->outputs) print_json(e, n, batch);
   }
   if (w && ok) ok = safetensors_commit(w);
   else if (w) safetensors_abandon(w);
@@ -264,14 +299,17 @@ static bool predict_file(const PredictOptions *o, const NncFunction *f) {
   Safetensors in;
   Labels labels;
   int64_t records;
+  bool opened = false, own = strcmp(model_of(f), nnc_program.model) == 0;   // the program's labels are its classes
   if (!labels_open(&labels, o->labels)) return ranks_agree(false);
-  if ((o->outputs && !output_path_check(o->outputs)) || !safetensors_open(o->inputs, &in)) {
+  if (!own && !o->labels) labels_close(&labels);
+  if ((o->outputs && !output_path_check(o->outputs)) || (o->inputs && !(opened = safetensors_open(o->inputs, &in)))) {
     labels_close(&labels);
     return ranks_agree(false);
   }
-  bool ok = inputs_check(&in, f, &records) ? predict(o, f, &in, records, &labels) : ranks_agree(false);
+  InputSource from = {.file = opened ? &in : NULL, .drawn = o->draw};
+  bool ok = inputs_check(&from, f, &records) ? predict(o, f, &from, records, &labels) : ranks_agree(false);
   labels_close(&labels);
-  safetensors_close(&in);
+  if (opened) safetensors_close(&in);
   return ok;
 }
 
@@ -279,11 +317,8 @@ int cmd_predict(int argc, char **argv) {
   PredictOptions o = {.seed = -1, .sample.temperature = -1};
   int status = parse_options(argc, argv, &o);
   if (status >= 0) return status;
-  const NncFunction *f = program_function("predict");
-  if (!f) {
-    report_error("%s has no model to predict with", nnc_program.source);
-    return EXIT_DIAGNOSTIC;
-  }
+  const NncFunction *f = find_model(&o);
+  if (!f) return EXIT_DIAGNOSTIC;
   bool ok = ranks_open_together() && (o.sample.count ? sample_text(&o.sample) : predict_file(&o, f));
   return ranks_close(ok ? EXIT_DONE : signals_stop_requested() ? EXIT_INTERRUPTED : EXIT_DIAGNOSTIC);
 }

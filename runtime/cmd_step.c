@@ -77,14 +77,14 @@ static void keep_tap(void *context, const NncTensor *tensor, const char *arena) 
 
 static bool write_batch(void *context, const NncFunction *f, int64_t micro) {
   Run *r = context;
-  return inputs_read(&r->in, f, micro * function_batch(f), r->s.arena.base);
+  return inputs_read(&(InputSource){.file = &r->in}, f, micro * function_batch(f), r->s.arena.base);
 }
 
 static bool run(Run *r, const StepOptions *o) {
   int64_t records, needed = function_batch(executor_function(r->s.train[0])) * trainer_micro_batches();
   const NncFunction *train = executor_function(r->s.train[0]);
   if (!safetensors_open(o->inputs, &r->in)) return false;
-  bool ok = inputs_check(&r->in, train, &records);
+  bool ok = inputs_check(&(InputSource){.file = &r->in}, train, &records);
   if (ok && !function_is_whole(train) && records != needed) {
     report_error("%s: %lld records, one step takes %lld", o->inputs, (long long)records, (long long)needed);
     ok = false;
@@ -164,8 +164,8 @@ int cmd_step(int argc, char **argv) {
   if (status >= 0) return status;
   Run r = {0};
   const Metrics *m = &r.step.metrics;
-  bool ok = output_path_check(o.outputs) && session_open(&r.s, SESSION_TRAIN, &o.device) && start_values(&r.s, &o) &&
-            arena_push_persistent(&r.s.arena);
+  bool ok = output_path_check(o.outputs) && session_open(&r.s, SESSION_TRAIN, NULL, &o.device) &&
+            start_values(&r.s, &o) && arena_push_persistent(&r.s.arena);
   int64_t steps = o.steps ? o.steps : nnc_program.steps > 0 ? nnc_program.steps : o.step + 1;
   ok = ok && trainer_open(&r.step, &r.s, NULL, steps, 0) && run(&r, &o) && arena_pull_persistent(&r.s.arena) &&
        write_outputs(o.outputs, &r.s, &r.taps, m);

@@ -158,7 +158,7 @@ static bool open_training(Training *t) {
                                   : dataset_load("eval", eval, o->data, &t->eval_data)))
     return false;
   int functions = SESSION_TRAIN | (t->has_eval ? SESSION_EVAL : 0) | (o->find_nan ? SESSION_SPARE : 0);
-  if (!session_open(&t->s, functions, &o->device)) return false;
+  if (!session_open(&t->s, functions, NULL, &o->device)) return false;
   if (!is_first_rank()) o->log = o->tensorboard = NULL, o->quiet = true;
   if (o->find_nan && ranks.size > 1) {
     report_error("--find-nan runs a step op by op, on one rank: start it without mpirun");

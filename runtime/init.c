@@ -98,6 +98,16 @@ bool init_tensor(const NncTensor *t, const Arena *arena, uint64_t seed) {
   return ok;
 }
 
+bool init_input(const NncTensor *t, uint64_t seed, int64_t first, int64_t n, char *out) {
+  Init init = {INIT_NORMAL, 0, 1};
+  if (t->init && *t->init && !parse(t->init, &init)) {
+    report_error("input %s: unknown initialiser \"%s\"", t->name, t->init);
+    return false;
+  }
+  draw(t, &init, seed, first, n, out);
+  return true;
+}
+
 bool init_persistent(const Arena *arena, uint64_t seed) {
   for (int i = 0; i < nnc_program.n_persistent; i++)
     if (!init_tensor(&nnc_program.persistent[i], arena, seed)) return false;

@@ -19,8 +19,8 @@ static const char *field_of(const char *input) {
 // By the name of the input, or else by that of its field, so that the file that the program was trained on can be given
 // as it is.
 static const SafetensorsEntry *find_input(const Safetensors *s, const NncTensor *input) {
-  const SafetensorsEntry *e = safetensors_find(s, input->name);
-  const char *field = e ? NULL : field_of(input->name);
+  const SafetensorsEntry *e = s ? safetensors_find(s, input->name) : NULL;
+  const char *field = e || !s ? NULL : field_of(input->name);
   return field ? safetensors_find(s, field) : e;
 }
 
@@ -60,18 +60,31 @@ static const SafetensorsEntry *find_checked(const Safetensors *s, const NncTenso
   return e;
 }
 
-bool inputs_check(const Safetensors *s, const NncFunction *f, int64_t *records) {
-  *records = -1;
+static bool check_drawn(const NncTensor *input) {
+  bool can = dtype_is_float(input->dtype) && !input->whole && !input->csr;
+  if (!can)
+    report_error("input %s, %s, is not drawn: give it with --inputs", input->name,
+                 input->whole ? "which has no records" : dtype_name(input->dtype));
+  return can;
+}
+
+bool inputs_check(const InputSource *in, const NncFunction *f, int64_t *records) {
+  const Safetensors *s = in->file;
+  *records = in->drawn > 0 ? in->drawn : -1;
   for (int i = 0; i < f->n_args; i++) {
     const NncTensor *input = &f->args[i];
-    if (input->role != NNC_INPUT) continue;
+    if (input->role != NNC_INPUT || input == in->written) continue;
+    if (in->drawn && !find_input(s, input)) {
+      if (!check_drawn(input)) return false;
+      continue;
+    }
     const SafetensorsEntry *e = find_checked(s, input);
     if (!e) return false;
     if (input->whole) continue;
     int64_t n = e->rank > 0 ? e->dim[0] : 1;
     if (*records >= 0 && n != *records) {
-      report_error("%s: tensor %s has %lld records, others have %lld", s->path, e->name, (long long)n,
-                   (long long)*records);
+      report_error("%s: tensor %s has %lld records, %s %lld", s->path, e->name, (long long)n,
+                   in->drawn ? "--draw says" : "others have", (long long)*records);
       return false;
     }
     *records = n;
@@ -101,12 +114,22 @@ static bool read_rows(const Safetensors *s, const SafetensorsEntry *e, const Nnc
   return ok;
 }
 
-bool inputs_read(const Safetensors *s, const NncFunction *f, int64_t first, char *arena) {
+static bool draw_rows(const NncTensor *input, uint64_t seed, int64_t first, char *arena) {
+  int64_t n = tensor_elements(input);
+  return init_input(input, seed, first * (n / input->dim[0]), n, arena + input->offset);
+}
+
+bool inputs_read(const InputSource *in, const NncFunction *f, int64_t first, char *arena) {
+  const Safetensors *s = in->file;
   for (int i = 0; i < f->n_args; i++) {
     const NncTensor *input = &f->args[i];
-    if (input->role != NNC_INPUT) continue;
+    if (input->role != NNC_INPUT || input == in->written) continue;
     const SafetensorsEntry *e = find_input(s, input);
     NncDtype dtype = NNC_F32;
+    if (!e) {
+      if (!draw_rows(input, in->seed, first, arena)) return false;
+      continue;
+    }
     if (input->csr) {
       if (!read_rows(s, e, input, arena)) return false;
       continue;
@@ -118,7 +141,7 @@ bool inputs_read(const Safetensors *s, const NncFunction *f, int64_t first, char
     char *record = xmalloc((size_t)from_bytes);
     bool ok = true;
     for (int64_t r = 0; r < batch && ok; r++) {
-      int64_t at = first + r < records ? first + r : records - 1;
+      int64_t row = in->alike ? first : first + r, at = row < records ? row : records - 1;
       ok = safetensors_read(s, e, at * from_bytes, from_bytes, record);
       ok = ok && check_limit(s, input, dtype, record, n, at);
       if (ok) stage_record(input, dtype, record, arena + input->offset + r * to_bytes, n);

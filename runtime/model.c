@@ -95,13 +95,13 @@ static nnc_status check_options(const nnc_options *o) {
     return FAIL(NNC_ERROR_FUNCTION, "%s has no train section", nnc_program.source);
   if (o->functions & NNC_EVALUATES && !program_function("eval"))
     return FAIL(NNC_ERROR_FUNCTION, "%s does not say how to evaluate", nnc_program.source);
-  if (o->functions & NNC_PREDICTS && !program_function("predict"))
+  if (o->functions & NNC_PREDICTS && !program_prediction(NULL))
     return FAIL(NNC_ERROR_FUNCTION, "%s has no model to predict with", nnc_program.source);
   return NNC_OK;
 }
 
 static int functions_there(int wanted) {
-  const NncFunction *functions[] = {program_train(0), program_function("eval"), program_function("predict")};
+  const NncFunction *functions[] = {program_train(0), program_function("eval"), program_prediction(NULL)};
   int there = 0;
   for (int i = 0; i < 3; i++)
     if (functions[i] && (!wanted || wanted & 1 << i)) there |= 1 << i;
@@ -128,10 +128,10 @@ static nnc_status check_memory(const nnc_net *net, int64_t limit) {
   for (int i = 0; i < nnc_program.n_functions; i++) {
     const NncFunction *f = &nnc_program.functions[i];
     bool steps = !strncmp(f->name, "train", 5) || !strncmp(f->name, "accumulate", 10);
-    int of = steps                         ? SESSION_TRAIN
-             : !strcmp(f->name, "eval")    ? SESSION_EVAL
-             : !strcmp(f->name, "predict") ? SESSION_PREDICT
-                                           : 0;
+    int of = steps                      ? SESSION_TRAIN
+             : !strcmp(f->name, "eval") ? SESSION_EVAL
+             : program_predicts(f)      ? SESSION_PREDICT
+                                        : 0;
     if (net->functions & of && f->arena_bytes > arena) arena = f->arena_bytes;
   }
   if (!limit || bytes + arena <= limit) return NNC_OK;
@@ -170,7 +170,7 @@ static nnc_status open_net(nnc_net *net, void *arguments) {
   if (data && (status = read_data(net, data))) return status;
   if ((status = check_memory(net, o->memory))) return status;
   DeviceOptions device = {.threads = o->threads, .device = o->device, .far = o->far};
-  if (!session_open(&net->s, net->functions, &device)) return NNC_ERROR_MACHINE;
+  if (!session_open(&net->s, net->functions, NULL, &device)) return NNC_ERROR_MACHINE;
   if (o->seed) net->s.seed = (uint64_t)*o->seed;
   if (net->functions & SESSION_TRAIN) {
     // epochs are of no known length without data: the schedule does not end
@@ -244,7 +244,7 @@ static nnc_status tell_info(nnc_net *net, void *arguments) {
                      .host_bytes = net->host_bytes,
                      .batch = batch,
                      .step_records = batch * trainer_micro_batches(),
-                     .output_rows = net->s.predict ? function_rows(executor_function(net->s.predict)) : 0,
+                     .output_rows = net->s.n_predictions ? function_rows(program_prediction(NULL)) : 0,
                      .tensors = net->n_tensors,
                      .step = net->run.state.step,
                      .threads = net->s.arena.threads,

@@ -125,14 +125,28 @@ static nnc_status check_outputs(const NncFunction *f, const Prediction *p, int64
   return NNC_OK;
 }
 
-static void read_outputs(const nnc_net *net, const NncFunction *f, const Prediction *p, int64_t first, int64_t batch) {
+// The outputs that are asked for tell which model predicts: all are of one.
+static nnc_status find_prediction(const nnc_net *net, const Prediction *p, Executor **out) {
+  *out = net->s.predict[0];
+  for (int i = 0; p->n_outputs && i < net->s.n_predictions; i++)
+    if (find_output(executor_function(net->s.predict[i]), p->outputs[0].name)) *out = net->s.predict[i];
+  for (int i = 1; i < p->n_outputs; i++)
+    if (!find_output(executor_function(*out), p->outputs[i].name))
+      for (int k = 0; k < net->s.n_predictions; k++)
+        if (find_output(executor_function(net->s.predict[k]), p->outputs[i].name))
+          return FAIL(NNC_ERROR_NAME, "%s and %s are outputs of two models: ask for one after the other",
+                      p->outputs[0].name, p->outputs[i].name);
+  return NNC_OK;
+}
+
+static void read_outputs(const Executor *e, const NncFunction *f, const Prediction *p, int64_t first, int64_t batch) {
   int64_t rest = p->in.records - first, n = rest < batch ? rest : batch;
   for (int i = 0; i < p->n_outputs; i++) {
     const nnc_tensor *to = &p->outputs[i];
     const NncTensor *t = find_output(f, to->name);
     bool rows = has_rows(t, batch);
     int64_t elements = tensor_elements(t) / (rows ? batch : 1);
-    convert_elements(t->dtype, executor_result(net->s.predict, t), (NncDtype)to->type,
+    convert_elements(t->dtype, executor_result(e, t), (NncDtype)to->type,
                      (char *)to->data + (rows ? first * elements * dtype_bytes((NncDtype)to->type) : 0),
                      (rows ? n : 1) * elements);
   }
@@ -141,9 +155,12 @@ static void read_outputs(const nnc_net *net, const NncFunction *f, const Predict
 static nnc_status predict(nnc_net *net, void *arguments) {
   Prediction *p = arguments;
   if (!(net->functions & SESSION_PREDICT)) return FAIL(NNC_ERROR_FUNCTION, "this instance does not predict");
-  const NncFunction *f = executor_function(net->s.predict);
+  Executor *e;
+  nnc_status status = find_prediction(net, p, &e);
+  if (status) return status;
+  const NncFunction *f = executor_function(e);
   int64_t batch = function_rows(f);
-  nnc_status status = model_check_inputs(net, f, p->in.n, p->in.inputs, &p->in.records);
+  status = model_check_inputs(net, f, p->in.n, p->in.inputs, &p->in.records);
   if (function_is_whole(f)) p->in.records = batch;
   if (!status) status = check_outputs(f, p, batch);
   if (status) return status;
@@ -151,8 +168,8 @@ static nnc_status predict(nnc_net *net, void *arguments) {
     if (!session_begin_text(&net->s, NULL)) return NNC_ERROR_DEVICE;
     model_write_inputs(net, f, p->in.n, p->in.inputs, first, p->in.records);
     session_write_arguments(&net->s, f, 0, 0);
-    if (!executor_run(net->s.predict, NULL, NULL)) return NNC_ERROR_DEVICE;
-    read_outputs(net, f, p, first, batch);
+    if (!executor_run(e, NULL, NULL)) return NNC_ERROR_DEVICE;
+    read_outputs(e, f, p, first, batch);
   }
   return NNC_OK;
 }

@@ -75,11 +75,12 @@ static nnc_role role_of(NncRole role) {
 
 void model_list_tensors(nnc_net *net) {
   const Session *s = &net->s;
-  const Executor *all[NNC_MAX_PHASES + 2];
   size_t n = (size_t)nnc_program.n_persistent;
-  int n_all = program_phases() + 2;
-  for (int i = 0; i < program_phases(); i++) all[i] = s->train[i];
-  all[n_all - 2] = s->eval, all[n_all - 1] = s->predict;
+  int n_all = 0;
+  const Executor **all = xcalloc((size_t)(program_phases() + 1 + s->n_predictions), sizeof *all);
+  for (int i = 0; i < program_phases(); i++) all[n_all++] = s->train[i];
+  all[n_all++] = s->eval;
+  for (int i = 0; i < s->n_predictions; i++) all[n_all++] = s->predict[i];
   for (int i = 0; i < n_all; i++)
     if (all[i]) n += (size_t)(executor_function(all[i])->n_args + executor_function(all[i])->n_results);
   net->tensors = xcalloc(n, sizeof *net->tensors);
@@ -87,6 +88,7 @@ void model_list_tensors(nnc_net *net) {
   for (int i = 0; i < nnc_program.n_persistent; i++)
     add_tensor(net, &nnc_program.persistent[i], role_of(nnc_program.persistent[i].role), 1);
   for (int i = 0; i < n_all; i++) add_results(net, all[i]);
+  free(all);
   model_forget_results(net);
 }
 

@@ -139,7 +139,8 @@ typedef struct nnc_model {
   // Loss and metrics, without training: of the given inputs, of `batch` records; n = 0: of all of the program's eval
   // data.
   nnc_status (*evaluate)(nnc_net *net, int n, const nnc_tensor *inputs);
-  // The model's outputs for any number of records, the same for all inputs, into the caller's memory.
+  // A model's outputs for any number of records, the same for all inputs, into the caller's memory. The outputs that
+  // are asked for, "output.<model>", say which model of the file it is.
   nnc_status (*predict)(nnc_net *net, int n, const nnc_tensor *inputs, int n_outputs, const nnc_tensor *outputs);
   // Safetensors files, as the executable writes and reads them. what: NNC_WEIGHTS or NNC_CHECKPOINT.
   nnc_status (*save)(nnc_net *net, const char *path, int what);

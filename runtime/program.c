@@ -10,6 +10,19 @@ const NncFunction *program_function(const char *name) {
   return NULL;
 }
 
+bool program_predicts(const NncFunction *f) {
+  return strncmp(f->name, "predict", 7) == 0 && (!f->name[7] || f->name[7] == '.');
+}
+
+const NncFunction *program_prediction(const char *model) {
+  if (!model || strcmp(model, nnc_program.model) == 0) return program_function("predict");
+  for (int i = 0; i < nnc_program.n_functions; i++) {
+    const NncFunction *f = &nnc_program.functions[i];
+    if (program_predicts(f) && f->name[7] && strcmp(f->name + 8, model) == 0) return f;
+  }
+  return NULL;
+}
+
 const NncTensor *program_persistent(const char *name) {
   for (int i = 0; i < nnc_program.n_persistent; i++)
     if (strcmp(nnc_program.persistent[i].name, name) == 0) return &nnc_program.persistent[i];

@@ -56,7 +56,7 @@ typedef struct NncTensor {
   int64_t offset;
   int group;          // parameter group, -1 none
   const char *init;   // parameters and state: "zeros", "constant(1)", "normal(0.02)", "uniform(-0.1,0.1)";
-                      // docs/language.md
+                      // docs/language.md. Inputs of a prediction: how training draws them, NULL where it does not
   // How it lies in the arena when not row-major: dim is first reshaped to split, then permuted by perm. split_rank 0:
   // row-major.
   int split_rank;
@@ -264,7 +264,8 @@ typedef struct NncScan {
 
 // "train" runs one whole step (forward, backward, update), or in a program with phases "train.<phase>" a part of it.
 // With gradient accumulation "accumulate" runs the earlier micro-batches of a step and "train" the last. "eval"
-// computes loss and metrics, "predict" the model's outputs. "decode" computes those of one position of a text,
+// computes loss and metrics, "predict" the outputs of the main model, "predict.<model>" those of another one of the
+// file. "decode" computes those of one position of a text,
 // `position` of its inputs, from its token and caches of what came before.
 typedef struct NncFunction {
   const char *name;

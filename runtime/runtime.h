@@ -183,7 +183,9 @@ void philox_permutation(uint64_t seed, uint64_t stream, uint32_t *perm, int64_t 
 
 // ---------------------------------------------------------------------------------------------------------------------
 // program.c: looking up things in the tables, and checking them
-const NncFunction *program_function(const char *name);   // NULL if absent
+const NncFunction *program_function(const char *name);      // NULL if absent
+bool program_predicts(const NncFunction *f);                // "predict" or "predict.<model>"
+const NncFunction *program_prediction(const char *model);   // NULL: of the main model. NULL if absent
 const NncTensor *program_persistent(const char *name);
 bool program_is_persistent_role(NncRole role);
 int64_t step_scratch_bytes(const NncStep *s);   // of a library op's record; -1: the step is none
@@ -247,6 +249,8 @@ bool costs_write(const char *path, int n, Executor *const *executors);
 // init.c: parameters and state at the start
 bool init_persistent(const Arena *arena, uint64_t seed);
 bool init_tensor(const NncTensor *t, const Arena *arena, uint64_t seed);
+// The n elements of an input from `first` on, as its initialiser says, else from a standard normal distribution.
+bool init_input(const NncTensor *t, uint64_t seed, int64_t first, int64_t n, char *out);
 
 // ---------------------------------------------------------------------------------------------------------------------
 // phases.c: what a step consists of, one after the other
@@ -555,11 +559,18 @@ bool function_is_whole(const NncFunction *f);   // it has inputs, and all are wh
 // inputs.c: inputs from elsewhere
 // A warning where the file's f64 becomes a narrower float of the program.
 void warn_of_rounding(const char *path, NncDtype dtype, const NncTensor *input);
-// Every input of f has a tensor in the file with the right type and shape but for the number of records, which all
-// share.
-bool inputs_check(const Safetensors *s, const NncFunction *f, int64_t *records);
+typedef struct InputSource {
+  const Safetensors *file;    // Borrowed; NULL: none
+  int64_t drawn;              // so many records of the floats that the file does not have are drawn; 0: none are
+  uint64_t seed;              // of these
+  const NncTensor *written;   // an input that the caller writes; NULL: none
+  bool alike;                 // the same record in all rows
+} InputSource;
+// Every other input of f has a tensor in the file with the right type and shape but for the number of records, which
+// all share.
+bool inputs_check(const InputSource *in, const NncFunction *f, int64_t *records);
 // beyond the end the last record repeats
-bool inputs_read(const Safetensors *s, const NncFunction *f, int64_t first, char *arena);
+bool inputs_read(const InputSource *in, const NncFunction *f, int64_t first, char *arena);
 void inputs_make(const NncFunction *f, uint64_t seed, char *arena);   // made-up values
 
 #endif

@@ -142,7 +142,7 @@ static bool read_scores(Sampler *p, Executor *e, int64_t row, int64_t rows) {
 
 // The model on the tokens from `first` on; `after` stands where the end of the sequence leaves the context empty.
 static bool run_model(Sampler *p, int64_t first, int64_t after) {
-  const NncFunction *f = executor_function(p->s.predict);
+  const NncFunction *f = executor_function(p->s.predict[0]);
   int64_t elements = tensor_elements(p->input), element = dtype_bytes(p->input->dtype);
   char *at = p->s.arena.base + p->input->offset;
   for (int64_t i = 0; i < elements; i++) {
@@ -150,7 +150,7 @@ static bool run_model(Sampler *p, int64_t first, int64_t after) {
     convert_elements(NNC_I64, &token, p->input->dtype, at + i * element, 1);
   }
   session_write_aside(&p->s, f, 0);
-  return executor_run(p->s.predict, NULL, NULL);
+  return executor_run(p->s.predict[0], NULL, NULL);
 }
 
 static double predicted_seconds(const NncFunction *f) {
@@ -162,14 +162,14 @@ static double predicted_seconds(const NncFunction *f) {
 // What predict has left of the first n positions goes into decode's caches: rows (records, heads, positions) of a
 // tensor, of which those behind are zero. By way of memory aside, since one may lie where another goes.
 static bool fill_caches(Sampler *p, int64_t n) {
-  const NncFunction *from = executor_function(p->s.predict), *to = executor_function(p->s.decode);
+  const NncFunction *from = executor_function(p->s.predict[0]), *to = executor_function(p->s.decode);
   int64_t bytes = 0, at = 0;
   for (int i = 0; i < from->n_results; i++) bytes += from->results[i].role == NNC_CACHE ? from->results[i].bytes : 0;
   char *aside = xmalloc((size_t)bytes);
   for (int i = 0; i < from->n_results; i++) {
     const NncTensor *t = &from->results[i];
     if (t->role != NNC_CACHE) continue;
-    memcpy(aside + at, executor_result(p->s.predict, t), (size_t)t->bytes);
+    memcpy(aside + at, executor_result(p->s.predict[0], t), (size_t)t->bytes);
     at += t->bytes;
   }
   bool ok = true;
@@ -191,7 +191,7 @@ static bool fill_caches(Sampler *p, int64_t n) {
 
 // The beginning of the text at once, where that is quicker than token by token.
 static bool is_quicker_at_once(const Sampler *p) {
-  const NncFunction *all = executor_function(p->s.predict), *one = executor_function(p->s.decode);
+  const NncFunction *all = executor_function(p->s.predict[0]), *one = executor_function(p->s.decode);
   return p->passed == 0 && predicted_seconds(all) < (double)p->n * predicted_seconds(one);
 }
 
@@ -200,7 +200,7 @@ static bool run_cached(Sampler *p) {
   if (is_quicker_at_once(p)) {
     if (!run_model(p, 0, 0)) return false;
     // the scores may lie where the caches go
-    if (!read_scores(p, p->s.predict, p->n - 1, p->context) || !fill_caches(p, p->n)) return false;
+    if (!read_scores(p, p->s.predict[0], p->n - 1, p->context) || !fill_caches(p, p->n)) return false;
     p->passed = p->n;
     return true;
   }
@@ -234,7 +234,7 @@ bool sampler_run(Sampler *p, int64_t after) {
   if (!pass_on(p, &first) || (p->carries && !session_save_carried(&p->s, &saved))) return false;
   bool ok = run_model(p, first, after);
   if (!session_restore_carried(&p->s, saved) || !ok) return false;
-  return read_scores(p, p->s.predict, p->n - first - 1, p->context);
+  return read_scores(p, p->s.predict[0], p->n - first - 1, p->context);
 }
 
 // A model that sees what comes after a token says nothing about what follows it.
@@ -307,7 +307,7 @@ bool sample_text(const SampleOptions *o) {
   const NncFunction *f = program_function("predict");
   int functions = SESSION_PREDICT | (program_function("decode") && !o->recompute ? SESSION_DECODE : 0);
   bool ok = labels_open(&p.labels, o->labels) && find_tensors(&p, f) && read_prompt(&p) && make_beams(&p) &&
-            session_open(&p.s, functions, &o->device) && weights_load_given(o->weights, &p.s.arena) &&
+            session_open(&p.s, functions, f, &o->device) && weights_load_given(o->weights, &p.s.arena) &&
             arena_push_persistent(&p.s.arena) && session_begin_text(&p.s, NULL) &&
             (!p.s.decode || session_clear_caches(&p.s));
   ok = ranks_begin_together(ok, &p.s, o->weights, (RankFact){"--sample", (uint64_t)o->count, true},

@@ -14,13 +14,27 @@ static bool make_executor(const Arena *arena, const NncFunction *f, bool wanted,
   return !f || *out;
 }
 
-static bool make_executors(Session *s, bool train, bool eval, bool predict) {
+static bool is_wanted(const NncFunction *f, const NncFunction *prediction) {
+  return prediction ? f == prediction : program_predicts(f);
+}
+
+static bool make_predictions(Session *s, const NncFunction *prediction) {
+  s->predict = xcalloc((size_t)nnc_program.n_functions, sizeof(Executor *));
+  for (int i = 0; i < nnc_program.n_functions; i++) {
+    const NncFunction *f = &nnc_program.functions[i];
+    if (!is_wanted(f, prediction)) continue;
+    if (!make_executor(&s->arena, f, true, &s->predict[s->n_predictions++])) return false;
+  }
+  return true;
+}
+
+static bool make_executors(Session *s, bool train, bool eval, bool decode) {
   for (int i = 0; i < program_phases(); i++)
     if (!make_executor(&s->arena, program_train(i), train, &s->train[i]) ||
         !make_executor(&s->arena, program_accumulate(i), train, &s->accumulate[i]))
       return false;
   return make_executor(&s->arena, program_function("eval"), eval, &s->eval) &&
-         make_executor(&s->arena, program_function("predict"), predict, &s->predict);
+         make_executor(&s->arena, program_function("decode"), decode, &s->decode);
 }
 
 static void need(const NncFunction *f, bool wanted, int64_t *bytes, int64_t *far) {
@@ -41,7 +55,7 @@ static bool has_its_ranks(bool trains) {
   return false;
 }
 
-bool session_open(Session *s, int functions, const DeviceOptions *device) {
+bool session_open(Session *s, int functions, const NncFunction *prediction, const DeviceOptions *device) {
   memset(s, 0, sizeof *s);
   s->seed = s->seed_aside = (uint64_t)nnc_program.seed;
   s->total_steps = 1;
@@ -61,7 +75,8 @@ bool session_open(Session *s, int functions, const DeviceOptions *device) {
     need(program_accumulate(i), train, &bytes, &far);
   }
   need(program_function("eval"), eval, &bytes, &far);
-  need(program_function("predict"), predict, &bytes, &far);
+  for (int i = 0; i < nnc_program.n_functions; i++)
+    need(&nnc_program.functions[i], predict && is_wanted(&nnc_program.functions[i], prediction), &bytes, &far);
   need(program_function("decode"), decode, &bytes, &far);
   if (!arena_create(&s->arena, bytes, threads)) return false;
   s->arena.far_bytes = far;
@@ -71,8 +86,8 @@ bool session_open(Session *s, int functions, const DeviceOptions *device) {
     session_close(s);
     return false;
   }
-  if (nnc_program.device->enter(&s->arena) && make_executors(s, train, eval, predict) &&
-      make_executor(&s->arena, program_function("decode"), decode, &s->decode))
+  if (nnc_program.device->enter(&s->arena) && make_executors(s, train, eval, decode) &&
+      (!predict || make_predictions(s, prediction)))
     return true;
   session_close(s);
   return false;
@@ -90,10 +105,13 @@ void session_close(Session *s) {
     s->train[i] = s->accumulate[i] = NULL;   // closed again by who owns the session
   }
   executor_destroy(s->eval);
-  executor_destroy(s->predict);
+  for (int i = 0; i < s->n_predictions; i++) executor_destroy(s->predict[i]);
+  free(s->predict);
   executor_destroy(s->decode);
   arena_destroy(&s->arena);
-  s->eval = s->predict = s->decode = NULL;
+  s->eval = s->decode = NULL;
+  s->predict = NULL;
+  s->n_predictions = 0;
 }
 
 static void write_arguments(const Session *s, const NncFunction *f, uint64_t seed, int64_t step, int64_t draw) {

@@ -8,8 +8,9 @@
 // session.c: what train, eval, step and bench share
 typedef struct Session {
   Arena arena;
-  Executor *train[NNC_MAX_PHASES], *accumulate[NNC_MAX_PHASES], *eval, *predict, *decode;   // NULL where not asked for
-                                                                                            // or absent
+  Executor *train[NNC_MAX_PHASES], *accumulate[NNC_MAX_PHASES], *eval, *decode;   // NULL where not asked for or absent
+  int n_predictions;
+  Executor **predict;   // Owned: (n_predictions), those that are asked for
   uint64_t seed;
   uint64_t seed_aside;   // of what evaluation and prediction draw: the program's own, so that runs are compared
   int64_t total_steps;   // of the schedule
@@ -17,7 +18,8 @@ typedef struct Session {
 } Session;
 // SPARE: the far arena's file has room for a copy of the persistent part behind it
 enum { SESSION_TRAIN = 1, SESSION_EVAL = 2, SESSION_PREDICT = 4, SESSION_SPARE = 8, SESSION_DECODE = 16 };
-bool session_open(Session *s, int functions, const DeviceOptions *device);
+// prediction: the one that PREDICT asks for; NULL: all models'
+bool session_open(Session *s, int functions, const NncFunction *prediction, const DeviceOptions *device);
 // With several ranks, after session_open of all: what moves bytes between their devices. False after reporting.
 bool session_join(const Session *s);
 void session_close(Session *s);

@@ -263,12 +263,10 @@ static void add_results(OnnxGraph *g, MlirOperation func) {
   }
 }
 
-static void write_model(MlirModule module, OnnxGraph *g, Text *out) {
+static void write_model(const char *model, OnnxGraph *g, Text *out) {
   Text graph = {0}, opset = {0};
-  char name[128];
-  nn_attr_str(mlirModuleGetOperation(module), ATTR_model, name, sizeof name, "model");
   Text *parts[] = {&g->nodes, &g->initializers, &g->inputs, &g->outputs};
-  protobuf_string(&graph, GRAPH_NAME, name);
+  protobuf_string(&graph, GRAPH_NAME, model);
   for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
     if (parts[i]->size) text_append(&graph, parts[i]->data, parts[i]->size);
     text_free(parts[i]);
@@ -291,9 +289,8 @@ static void free_graph(OnnxGraph *g) {
   ptr_map_free(&g->values);
 }
 
-bool onnx_write(MlirModule module, const char *weights, Text *out) {
+bool onnx_write(MlirOperation func, const char *model, const char *weights, Text *out) {
   const size_t most = (size_t)INT32_MAX;   // of a protobuf message
-  MlirOperation func = nn_module_function(module, "predict");
   OnnxGraph g = {0};
   Safetensors file;
   *out = (Text){0};
@@ -307,7 +304,7 @@ bool onnx_write(MlirModule module, const char *weights, Text *out) {
     report_error("a file of ONNX holds at most 2 GiB: without --weights the parameters are inputs");
     ok = false;
   }
-  if (ok) write_model(module, &g, out);
+  if (ok) write_model(model, &g, out);
   free_graph(&g);
   return ok;
 }

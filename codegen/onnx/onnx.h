@@ -1,14 +1,14 @@
-// @predict as a file of ONNX, opset 18: of the dialect as simplify leaves it, before any layout or kernel.
+// @predict of a model as a file of ONNX, opset 18: of the dialect as simplify leaves it, before any layout or kernel.
 #ifndef NNC_CODEGEN_ONNX_ONNX_H
 #define NNC_CODEGEN_ONNX_ONNX_H
 
 #include "ir/ir.h"
 #include "support/text.h"
 
-// Writes the model to *out; weights: a safetensors file with the parameters and states, which become initialisers,
-// NULL: they are inputs. False after reporting through MLIR: an op that has no counterpart, at its place; on stderr:
-// the file. Owned by the caller, also then: text_free(out).
-bool onnx_write(MlirModule module, const char *weights, Text *out);
+// Writes the function func of `model` to *out; weights: a safetensors file with the parameters and states, which become
+// initialisers, NULL: they are inputs. False after reporting through MLIR: an op that has no counterpart, at its place;
+// on stderr: the file. Owned by the caller, also then: text_free(out).
+bool onnx_write(MlirOperation func, const char *model, const char *weights, Text *out);
 
 // ---------------------------------------------------------------------------------------------------------------------
 // protobuf.c: messages as protobuf encodes them, field by field

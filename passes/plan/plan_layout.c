@@ -499,7 +499,7 @@ void plan_persistent_build(PlanPersistent *p, MlirModule module, int64_t alignme
 int64_t plan_persistent_end(const PlanPersistent *p, MlirOperation func) {
   char name[16];
   nn_attr_str(func, "sym_name", name, sizeof name, "");
-  return strcmp(name, "predict") == 0 || strcmp(name, "decode") == 0 ? p->kept_end : p->total;
+  return nn_is_predict(func) || strcmp(name, "decode") == 0 ? p->kept_end : p->total;
 }
 
 void plan_persistent_free(PlanPersistent *p) {

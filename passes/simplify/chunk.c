@@ -203,11 +203,9 @@ bool nn_pass_chunk(MlirModule module, const NnPassRun *run) {
   if (least.rows <= 0) return true;
   NN_FOREACH_OP (func, mlirModuleGetBody(module)) {
     if (!nn_is(func, "func.func") || mlirBlockIsNull(nn_function_body(func))) continue;
-    char name[16];
-    nn_attr_str(func, "sym_name", name, sizeof name, "");
     bool trains = nn_is_train(func) && nn_has_attr(mlirModuleGetOperation(module), ATTR_optimizer);
     chunk_losses(func, &least, trains ? "backward" : NULL);
-    if (strcmp(name, "predict") == 0 && run->target->streams_results) split_result(func, &least);
+    if (nn_is_predict(func) && run->target->streams_results) split_result(func, &least);
   }
   return true;
 }

@@ -305,12 +305,17 @@ class Net:
         self._check(self._evaluate(self._pointer, len(given), structs))
         return self._measured()
 
-    def predict(self, inputs: Mapping[str, Any] | None = None, /, **named: Any) -> Any:
-        """The model's outputs for any number of records: an array, or with several outputs a dict of them."""
+    def predict(self, inputs: Mapping[str, Any] | None = None, /, *, model: str | None = None, **named: Any) -> Any:
+        """A model's outputs for any number of records: an array, or with several outputs a dict of them. `model`: another
+        one of the file than that which training calls first."""
         given = {**inputs, **named} if inputs else named
         structs, kept = self._given(given)
         records = {t.dim[0] for t in structs if t.rank} if len(structs) else set()
-        outputs = {name: t for name, t in self._described.items() if _ROLES[t.role] == 'output'}
+        whole = f'output.{model or self.name}'
+        outputs = {name: t for name, t in self._described.items()
+                   if _ROLES[t.role] == 'output' and (name == whole or name.startswith(whole + '.'))}
+        if not outputs:
+            raise KeyError(f'no model {model or self.name} that predicts')
         rows = self._read_info().output_rows
         made, to = {}, (_Tensor * len(outputs))()
         for t, (name, described) in zip(to, outputs.items()):
