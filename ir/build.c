@@ -6,6 +6,7 @@
 
 #include "ir/internal.h"
 #include "ir/ops/ops.h"
+#include "support/alloc.h"
 
 NnBuilder nn_builder_at_end(MlirBlock block, MlirLocation loc) {
   return (NnBuilder){.ctx = mlirLocationGetContext(loc), .block = block, .before = nn_null_operation(), .loc = loc};
@@ -49,7 +50,7 @@ static MlirOperation build(NnBuilder *b, NnOp op, int n_operands, const MlirValu
 static MlirOperation build_nested(NnBuilder *b, NnOp op, int n_operands, const MlirValue *operands,
                                   MlirAttribute attrs) {
   int n = (n_operands + NN_MAX_OPERANDS - 1) / NN_MAX_OPERANDS;
-  MlirValue *part = calloc((size_t)n, sizeof *part);
+  MlirValue *part = allocate_array((size_t)n, sizeof *part);
   for (int i = 0; i < n; i++) {
     int first = i * NN_MAX_OPERANDS,
         count = n_operands - first < NN_MAX_OPERANDS ? n_operands - first : NN_MAX_OPERANDS;
@@ -64,7 +65,7 @@ static MlirOperation build_nested(NnBuilder *b, NnOp op, int n_operands, const M
 static MlirOperation build(NnBuilder *b, NnOp op, int n_operands, const MlirValue *operands, MlirAttribute attrs,
                            const NnType *asked) {
   int n_results = nn_op_info(op)->n_results;
-  NnType *types = calloc((size_t)(n_operands + 1), sizeof *types), result[NN_MAX_RESULTS];
+  NnType *types = allocate_array((size_t)(n_operands + 1), sizeof *types), result[NN_MAX_RESULTS];
   for (int i = 0; i < n_operands; i++) types[i] = nn_value_type(operands[i]);
   for (int i = 0; i < n_results; i++) result[i] = asked ? asked[i] : (NnType){.rank = -1};
   NnOpCall call = {.op = op, .n_operands = n_operands, .operand = types, .attrs = attrs, .error = b->error};
@@ -78,7 +79,7 @@ static MlirOperation build(NnBuilder *b, NnOp op, int n_operands, const MlirValu
 
 MlirOperation nn_build(NnBuilder *b, NnOp op, int n_operands, const MlirValue *operands, int n_attrs,
                        const NnAttr *attrs, const NnType *asked) {
-  MlirNamedAttribute *named = calloc((size_t)(n_attrs + 1), sizeof *named);
+  MlirNamedAttribute *named = allocate_array((size_t)(n_attrs + 1), sizeof *named);
   for (int i = 0; i < n_attrs; i++) named[i] = nn_attr_to_named(b->ctx, &attrs[i]);
   MlirAttribute dictionary = mlirDictionaryAttrGet(b->ctx, n_attrs, named);
   free(named);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "ir/internal.h"
+#include "support/alloc.h"
 
 static MlirAttribute function_attr(MlirOperation func, const char *name) {
   return mlirOperationGetAttributeByName(func, nn_string_ref(name));
@@ -114,7 +115,7 @@ static void set_dictionaries(MlirOperation func, const char *list, int n, const 
 
 static MlirAttribute dictionary_with(MlirContext ctx, MlirAttribute dictionary, const NnAttr *attr) {
   intptr_t n = mlirDictionaryAttrGetNumElements(dictionary), used = 0;
-  MlirNamedAttribute *entries = calloc((size_t)(n + 1), sizeof *entries);
+  MlirNamedAttribute *entries = allocate_array((size_t)(n + 1), sizeof *entries);
   for (intptr_t i = 0; i < n; i++) {
     MlirNamedAttribute entry = mlirDictionaryAttrGetElement(dictionary, i);
     if (!mlirStringRefEqual(mlirIdentifierStr(entry.name), nn_string_ref(attr->name))) entries[used++] = entry;
@@ -127,7 +128,7 @@ static MlirAttribute dictionary_with(MlirContext ctx, MlirAttribute dictionary, 
 
 static void set_in_dictionary(MlirOperation func, const char *list, int n, int at, const NnAttr *attr) {
   if (at < 0 || at >= n) nn_bug("attribute '%s' for entry %d of %d in %s", attr->name, at, n, list);
-  MlirAttribute *all = calloc((size_t)n, sizeof *all);
+  MlirAttribute *all = allocate_array((size_t)n, sizeof *all);
   for (int i = 0; i < n; i++) all[i] = dictionary_at(func, list, i);
   all[at] = dictionary_with(mlirOperationGetContext(func), all[at], attr);
   set_dictionaries(func, list, n, all);
@@ -152,7 +153,7 @@ void nn_set_result_attr(MlirOperation func, int result, const NnAttr *attr) {
 
 void nn_set_result_attr_where(MlirOperation func, const bool *which, const NnAttr *attr) {
   int n = nn_function_n_results(func);
-  MlirAttribute *all = calloc((size_t)n + 1, sizeof *all);
+  MlirAttribute *all = allocate_array((size_t)n + 1, sizeof *all);
   for (int i = 0; i < n; i++) {
     all[i] = dictionary_at(func, "res_attrs", i);
     if (which[i]) all[i] = dictionary_with(mlirOperationGetContext(func), all[i], attr);
@@ -220,7 +221,7 @@ static void update_arg_types(MlirOperation func) {
   MlirBlock body = nn_function_body(func);
   MlirType old = function_type(func);
   int n = (int)mlirBlockGetNumArguments(body), n_results = (int)mlirFunctionTypeGetNumResults(old);
-  MlirType *types = calloc((size_t)(n + n_results + 1), sizeof *types);
+  MlirType *types = allocate_array((size_t)(n + n_results + 1), sizeof *types);
   for (int i = 0; i < n; i++) types[i] = mlirValueGetType(mlirBlockGetArgument(body, i));
   for (int i = 0; i < n_results; i++) types[n + i] = mlirFunctionTypeGetResult(old, i);
   set_type(func, n, types, n_results, types + n);
@@ -230,7 +231,7 @@ static void update_arg_types(MlirOperation func) {
 MlirValue nn_function_add_arg(MlirOperation func, NnType type, MlirLocation loc, int n_attrs, const NnAttr *attrs) {
   MlirContext ctx = mlirOperationGetContext(func);
   int n = nn_function_n_args(func);
-  MlirAttribute *all = calloc((size_t)(n + 1), sizeof *all);
+  MlirAttribute *all = allocate_array((size_t)(n + 1), sizeof *all);
   for (int i = 0; i < n; i++) all[i] = dictionary_at(func, "arg_attrs", i);
   all[n] = mlirDictionaryAttrGet(ctx, 0, NULL);
   for (int i = 0; i < n_attrs; i++) all[n] = dictionary_with(ctx, all[n], &attrs[i]);
@@ -242,7 +243,7 @@ MlirValue nn_function_add_arg(MlirOperation func, NnType type, MlirLocation loc,
 }
 
 MlirAttribute nn_attr_dictionary(MlirContext ctx, int n, const NnAttr *attrs) {
-  MlirNamedAttribute *entries = calloc((size_t)n + 1, sizeof *entries);
+  MlirNamedAttribute *entries = allocate_array((size_t)n + 1, sizeof *entries);
   for (int i = 0; i < n; i++) entries[i] = nn_attr_to_named(ctx, &attrs[i]);
   MlirAttribute result = mlirDictionaryAttrGet(ctx, n, entries);
   free(entries);
@@ -266,7 +267,7 @@ void nn_function_remove_arg(MlirOperation func, int arg) {
   if (arg < 0 || arg >= n) nn_bug("removing argument %d of %d", arg, n);
   if (!mlirOpOperandIsNull(mlirValueGetFirstUse(mlirBlockGetArgument(body, arg))))
     nn_bug("removing argument %d, which has uses", arg);
-  MlirAttribute *all = calloc((size_t)n, sizeof *all);
+  MlirAttribute *all = allocate_array((size_t)n, sizeof *all);
   for (int i = 0, k = 0; i < n; i++)
     if (i != arg) all[k++] = dictionary_at(func, "arg_attrs", i);
   mlirBlockEraseArgument(body, (unsigned)arg);
@@ -291,8 +292,8 @@ void nn_function_set_results(MlirOperation func, int n, const MlirValue *values,
 
   MlirType before = function_type(func);
   int n_args = (int)mlirFunctionTypeGetNumInputs(before);
-  MlirType *types = calloc((size_t)(n_args + n + 1), sizeof *types);
-  MlirAttribute *all = calloc((size_t)(n + 1), sizeof *all);
+  MlirType *types = allocate_array((size_t)(n_args + n + 1), sizeof *types);
+  MlirAttribute *all = allocate_array((size_t)(n + 1), sizeof *all);
   for (int i = 0; i < n_args; i++) types[i] = mlirFunctionTypeGetInput(before, i);
   for (int i = 0; i < n; i++) {
     types[n_args + i] = mlirValueGetType(values[i]);

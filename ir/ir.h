@@ -283,6 +283,7 @@ bool nn_expand_differentiable(NnBuilder *b, MlirOperation op, MlirValue *results
 
 bool nn_value_is_null(MlirValue v);
 MlirStringRef nn_string_ref(const char *text);   // of the text itself, which the caller keeps
+char *nn_string_copy(MlirStringRef text);        // Owned: free
 MlirValue nn_operand(MlirOperation op, intptr_t i);
 MlirValue nn_result(MlirOperation op, intptr_t i);
 MlirValue nn_null_value(void);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "ir/internal.h"
+#include "support/text.h"
 
 _Noreturn void nn_bug(const char *format, ...) {
   va_list args;
@@ -18,6 +19,8 @@ _Noreturn void nn_bug(const char *format, ...) {
 }
 
 MlirStringRef nn_string_ref(const char *text) { return mlirStringRefCreate(text, strlen(text)); }
+
+char *nn_string_copy(MlirStringRef text) { return text_format("%.*s", (int)text.length, text.data); }
 
 MlirValue nn_operand(MlirOperation op, intptr_t i) { return mlirOperationGetOperand(op, i); }
 

@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "ir/internal.h"
+#include "support/alloc.h"
+#include "support/text.h"
 
 MlirModule nn_module_of(MlirOperation op) {
   MlirOperation root = op, parent;
@@ -54,12 +56,11 @@ bool nn_scan_called(MlirModule module, MlirOperation call, NnScan *out) {
 }
 
 char *nn_free_symbol(MlirModule module, const char *name) {
-  char *text = strdup(name);
-  for (int i = 2; text && !mlirOperationIsNull(nn_module_function(module, text)); i++) {
+  char *text = copy_string(name);
+  for (int i = 2; !mlirOperationIsNull(nn_module_function(module, text)); i++) {
     free(text);
-    if (asprintf(&text, "%s_%d", name, i) < 0) text = NULL;
+    text = text_format("%s_%d", name, i);
   }
-  if (!text) abort();
   return text;
 }
 
@@ -106,8 +107,7 @@ MlirOperation nn_scan_build(NnBuilder *b, MlirModule module, const char *name, c
                             const MlirValue *operands) {
   int n_operands = s->n_slices + s->n_stacked + s->n_tied + s->n_invariants,
       n_results = s->n_stacked + s->n_tied + s->n_outputs;
-  MlirType *types = calloc((size_t)(n_operands + n_results) + 1, sizeof *types);
-  if (!types) abort();
+  MlirType *types = allocate_array((size_t)(n_operands + n_results) + 1, sizeof *types);
   for (int i = 0; i < n_operands; i++) types[i] = mlirValueGetType(operands[i]);
   for (int r = 0; r < n_results; r++) {
     NnType t = result_type(s, r);
@@ -138,7 +138,7 @@ MlirOperation nn_scan_build(NnBuilder *b, MlirModule module, const char *name, c
 typedef struct Outline {
   MlirOperation func;
   MlirBlock body;
-  int n, capacity;
+  int n;
   MlirValue *outside, *inside;   // Owned; captured values and what stands for them in the body
 } Outline;
 
@@ -154,14 +154,9 @@ static MlirValue known(const Outline *o, MlirValue v) {
 }
 
 static void remember(Outline *o, MlirValue outside, MlirValue inside) {
-  if (o->n == o->capacity) {
-    o->capacity = o->capacity ? 2 * o->capacity : 32;
-    o->outside = realloc(o->outside, sizeof *o->outside * (size_t)o->capacity);
-    o->inside = realloc(o->inside, sizeof *o->inside * (size_t)o->capacity);
-    if (!o->outside || !o->inside) abort();
-  }
-  o->outside[o->n] = outside;
-  o->inside[o->n++] = inside;
+  o->inside = array_with_room(o->inside, (size_t)o->n, sizeof *o->inside);
+  o->inside[o->n] = inside;
+  *ARRAY_ADD(o->outside, o->n) = outside;
 }
 
 static MlirValue capture(Outline *o, MlirValue v) {
@@ -182,8 +177,7 @@ static MlirValue capture(Outline *o, MlirValue v) {
 
 MlirOperation nn_scan_outline(NnBuilder *b, MlirModule module, const char *name, MlirBlock block, NnScan *s,
                               const MlirValue *operands, const MlirValue *values) {
-  char *symbol = nn_free_symbol(module, name), *body_name = NULL;
-  if (asprintf(&body_name, "%s_body", symbol) < 0) abort();
+  char *symbol = nn_free_symbol(module, name), *body_name = text_format("%s_body", symbol);
   Outline o = {.func = nn_function_create(module, body_name, false, b->loc)};
   o.body = nn_function_body(o.func);
   nn_set_unit(o.func, ATTR_scan_body);
@@ -202,16 +196,14 @@ MlirOperation nn_scan_outline(NnBuilder *b, MlirModule module, const char *name,
       if (!mlirValueEqual(v, inside)) mlirOperationSetOperand(op, i, inside);
     }
   }
-  MlirValue *results = calloc((size_t)n_results + 1, sizeof *results);
-  if (!results) abort();
+  MlirValue *results = allocate_array((size_t)n_results + 1, sizeof *results);
   for (int r = 0; r < n_results; r++) results[r] = capture(&o, values[r]);
   nn_function_set_results(o.func, n_results, results, 0);
   for (int i = 0; i < s->n_tied; i++)
     nn_set_result_attr(o.func, s->n_stacked + i, &NN_I64(ATTR_tied, s->n_slices + s->n_stacked + i));
   s->body = o.func;
   s->n_invariants = nn_function_n_args(o.func) - n_args;
-  MlirValue *all = calloc((size_t)(n_args + s->n_invariants) + 1, sizeof *all);
-  if (!all) abort();
+  MlirValue *all = allocate_array((size_t)(n_args + s->n_invariants) + 1, sizeof *all);
   for (int i = 0; i < n_args; i++) all[i] = operands[i];
   for (int i = n_args; i < o.n; i++)
     if (mlirOperationIsNull(nn_value_def(o.inside[i]))) all[nn_value_index(o.inside[i])] = o.outside[i];

@@ -7,6 +7,7 @@
 #include "ir/internal.h"
 #include "ir/ops/ops.h"
 #include "mlir-c/Diagnostics.h"
+#include "support/alloc.h"
 
 static const char *spelled(const char *type) {
   if (!strcmp(type, "i64")) return "an i64";
@@ -68,7 +69,7 @@ bool nn_infer(NnOpCall *c, int n_results, NnType *result) {
 
 static MlirAttribute own_attributes(MlirOperation op) {
   intptr_t n = mlirOperationGetNumDiscardableAttributes(op);
-  MlirNamedAttribute *all = calloc((size_t)(n + 1), sizeof *all);
+  MlirNamedAttribute *all = allocate_array((size_t)(n + 1), sizeof *all);
   for (intptr_t i = 0; i < n; i++) all[i] = mlirOperationGetDiscardableAttribute(op, i);
   MlirAttribute result = mlirDictionaryAttrGet(mlirOperationGetContext(op), n, all);
   free(all);
@@ -99,7 +100,7 @@ bool nn_verify_op(MlirOperation op) {
   if (kind == NN_OP_NONE) return true;
   intptr_t n = mlirOperationGetNumOperands(op), n_results = mlirOperationGetNumResults(op);
   if (n_results > NN_MAX_RESULTS) return report(op, "too many results");
-  NnType *operand = calloc((size_t)(n + 1), sizeof *operand), result[NN_MAX_RESULTS];
+  NnType *operand = allocate_array((size_t)(n + 1), sizeof *operand), result[NN_MAX_RESULTS];
   char error[NN_ERROR_SIZE];
   bool ok = value_types(op, "operand", n, mlirOperationGetOperand, operand) &&
             value_types(op, "result", n_results, mlirOperationGetResult, result);
@@ -117,20 +118,13 @@ bool nn_verify_op(MlirOperation op) {
 
 typedef struct Verified {
   const void **words;   // Owned. Of all signatures, one behind the other: how many words follow, then they
-  size_t n_words, capacity;
+  size_t n_words;
   size_t *slot;        // Owned. Places in words + 1; 0: free
   size_t n_slots, n;   // a power of two, at most half full
   bool all_well;
 } Verified;
 
-static void add_word(Verified *v, const void *word) {
-  if (v->n_words == v->capacity) {
-    v->capacity = v->capacity ? 2 * v->capacity : 1024;
-    v->words = realloc(v->words, v->capacity * sizeof *v->words);
-    if (!v->words) abort();
-  }
-  v->words[v->n_words++] = word;
-}
+static void add_word(Verified *v, const void *word) { *ARRAY_ADD(v->words, v->n_words) = word; }
 
 // Appends the op's signature.
 static void add_signature(Verified *v, MlirOperation op) {
@@ -165,8 +159,7 @@ static size_t *find_signature(const Verified *v, size_t at) {
 static void grow_slots(Verified *v) {
   free(v->slot);
   v->n_slots = v->n_slots ? 2 * v->n_slots : 256;
-  v->slot = calloc(v->n_slots, sizeof *v->slot);
-  if (!v->slot) abort();
+  v->slot = allocate_array(v->n_slots, sizeof *v->slot);
   for (size_t at = 0; at < v->n_words; at += signature_words(v, at)) *find_signature(v, at) = at + 1;
 }
 

@@ -12,8 +12,10 @@
 #include <string.h>
 
 #include "mlir-c/Diagnostics.h"
+#include "support/alloc.h"
 #include "support/bytes.h"
 #include "support/clock.h"
+#include "support/text.h"
 
 enum { NN_STEP, NN_STAGE };
 const NnPassInfo nn_passes[] = {
@@ -84,18 +86,6 @@ static bool check_option(const NnPassInfo *info, const NnPassOption *option, cha
 // ---------------------------------------------------------------------------------------------------------------------
 // The textual pipeline:  pipeline = [ pass { "," pass } ] ;  pass = name [ "{" { key "=" value } "}" ]
 
-static void *grown(void *old, size_t count, size_t size) {
-  void *p = realloc(old, count * size);
-  if (!p) abort();
-  return p;
-}
-
-static char *copy_text(const char *s, size_t length) {
-  char *copy = strndup(s, length);
-  if (!copy) abort();
-  return copy;
-}
-
 static const char *skip_blanks(const char *s) { return s + strspn(s, " \t\n"); }
 
 // At the character after "{"; returns the one after "}", or NULL with an error.
@@ -111,16 +101,14 @@ static const char *parse_options(const char *s, NnPassRun *run, char *error) {
     }
     const char *value = s + key + 1;
     size_t length = strcspn(value, " \t\n{}");
-    run->options = grown(run->options, (size_t)run->n_options + 1, sizeof *run->options);
-    NnPassOption *option = &run->options[run->n_options];
-    *option = (NnPassOption){copy_text(s, key), copy_text(value, length)};
-    bool twice = nn_pass_option(run, option->key, NULL) != NULL;
-    run->n_options++;
+    NnPassOption option = {text_format("%.*s", (int)key, s), text_format("%.*s", (int)length, value)};
+    bool twice = nn_pass_option(run, option.key, NULL) != NULL;
+    *ARRAY_ADD(run->options, run->n_options) = option;
     if (twice) {
-      snprintf(error, NN_ERROR_SIZE, "option '%s' of pass '%s' is given twice", option->key, run->info->name);
+      snprintf(error, NN_ERROR_SIZE, "option '%s' of pass '%s' is given twice", option.key, run->info->name);
       return NULL;
     }
-    if (!check_option(run->info, option, error)) return NULL;
+    if (!check_option(run->info, &option, error)) return NULL;
     s = value + length;
   }
 }
@@ -136,8 +124,7 @@ bool nn_pipeline_parse(const char *text, const NnTarget *target, NnPipeline *out
       else snprintf(error, NN_ERROR_SIZE, "expected the name of a pass, found '%.20s'", s);
       break;
     }
-    out->runs = grown(out->runs, (size_t)out->n + 1, sizeof *out->runs);
-    NnPassRun *run = &out->runs[out->n++];
+    NnPassRun *run = ARRAY_ADD(out->runs, out->n);
     *run = (NnPassRun){.info = info, .target = target};
     s = skip_blanks(s + length);
     if (*s == '{' && !(s = parse_options(s + 1, run, error))) break;
@@ -193,8 +180,7 @@ static void print_times(const NnPipeline *p, const double *seconds, double verif
 bool nn_pipeline_run(const NnPipeline *p, MlirModule module, const NnPipelineHooks *hooks) {
   static const NnPipelineHooks none = {0};
   if (!hooks) hooks = &none;
-  double *seconds = calloc((size_t)p->n + 1, sizeof *seconds), verification = 0;
-  if (!seconds) abort();
+  double *seconds = allocate_array((size_t)p->n + 1, sizeof *seconds), verification = 0;
   bool ok = true;
   for (int i = 0; i < p->n && ok; i++) {
     const NnPassInfo *info = p->runs[i].info;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "report/report_internal.h"
+#include "support/alloc.h"
 
 typedef struct Page {
   FILE *out;
@@ -18,11 +19,8 @@ typedef struct Page {
 static char *attribute_text(MlirOperation op, const char *name, const char *otherwise) {
   MlirAttribute a = mlirOperationIsNull(op) ? mlirAttributeGetNull()
                                             : mlirOperationGetAttributeByName(op, mlirStringRefCreateFromCString(name));
-  MlirStringRef s = mlirAttributeIsNull(a) || !mlirAttributeIsAString(a) ? mlirStringRefCreateFromCString(otherwise)
-                                                                         : mlirStringAttrGetValue(a);
-  char *copy = strndup(s.data, s.length);
-  if (!copy) abort();
-  return copy;
+  return mlirAttributeIsNull(a) || !mlirAttributeIsAString(a) ? copy_string(otherwise)
+                                                              : nn_string_copy(mlirStringAttrGetValue(a));
 }
 
 static void write_line(const Page *p) {

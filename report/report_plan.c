@@ -7,6 +7,7 @@
 #include "passes/rewrite.h"
 #include "report/report_internal.h"
 #include "support/alloc.h"
+#include "support/text.h"
 
 const char *const report_kind_names[REPORT_KINDS] = {"parameters",  "optimizer",  "inputs", "gradients",
                                                      "activations", "recomputed", "moved",  "workspace"};
@@ -185,32 +186,20 @@ int64_t report_plan_live(const ReportPlan *plan, int step) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Names
 
-static char *copy_ref(MlirStringRef s) {
-  char *copy = strndup(s.data, s.length);
-  if (!copy) abort();
-  return copy;
-}
-
-static char *joined(const char *a, const char *b, const char *c) {
-  char *text;
-  if (asprintf(&text, "%s%s%s", a, b, c) < 0) abort();
-  return text;
-}
-
 char *report_step_name(const ReportPlan *plan, int step) {
   const PlanStep *s = &plan->p.steps[step];
   if (s->kernel >= 0) {
     MlirAttribute label = mlirOperationGetAttributeByName(plan->p.kernels[s->kernel].func, nn_string_ref(ATTR_label));
-    char *callee = copy_ref(
+    char *callee = nn_string_copy(
         mlirFlatSymbolRefAttrGetValue(mlirOperationGetAttributeByName(s->op, nn_string_ref("callee"))));
-    char *what = mlirAttributeIsNull(label) ? strdup("") : copy_ref(mlirStringAttrGetValue(label)),
-         *text = joined(callee, *what ? " " : "", what);
+    char *what = mlirAttributeIsNull(label) ? copy_string("") : nn_string_copy(mlirStringAttrGetValue(label)),
+         *text = text_format("%s%s%s", callee, *what ? " " : "", what);
     free(callee);
     free(what);
     return text;
   }
   NnOp kind = nn_op_of(s->op);
-  return joined(kind == NN_OP_NONE ? "step" : nn_op_info(kind)->name, "", "");
+  return text_format("%s%s%s", kind == NN_OP_NONE ? "step" : nn_op_info(kind)->name, "", "");
 }
 
 // The path of a parameter that the step reads, without the parameter's own name. NULL: it reads none. Owned: free().
@@ -232,14 +221,14 @@ char *report_step_path(const ReportPlan *plan, int step) {
     char *path = own_path(plan, s);
     if (path && hop == 0) return path;
     if (path) {
-      char *text = joined("after ", path, "");
+      char *text = text_format("%s%s%s", "after ", path, "");
       free(path);
       return text;
     }
     step = -1;
     for (int i = 0; i < s->n_inputs && step < 0; i++) step = plan->p.values[plan->p.values[s->inputs[i]].root].def;
   }
-  return joined("", "", "");
+  return text_format("%s%s%s", "", "", "");
 }
 
 static bool file_location(MlirLocation loc, MlirLocation *out) {
@@ -251,11 +240,11 @@ static bool file_location(MlirLocation loc, MlirLocation *out) {
 
 char *report_step_source(const ReportPlan *plan, int step) {
   MlirLocation at;
-  if (!file_location(mlirOperationGetLocation(plan->p.steps[step].op), &at)) return joined("", "", "");
-  char *file = copy_ref(mlirIdentifierStr(mlirLocationFileLineColRangeGetFilename(at))), *slash = strrchr(file, '/'),
-       line[24];
+  if (!file_location(mlirOperationGetLocation(plan->p.steps[step].op), &at)) return text_format("%s%s%s", "", "", "");
+  char *file = nn_string_copy(mlirIdentifierStr(mlirLocationFileLineColRangeGetFilename(at))),
+       *slash = strrchr(file, '/'), line[24];
   snprintf(line, sizeof line, ":%d", mlirLocationFileLineColRangeGetStartLine(at));
-  char *text = joined(slash ? slash + 1 : file, line, "");
+  char *text = text_format("%s%s%s", slash ? slash + 1 : file, line, "");
   free(file);
   return text;
 }

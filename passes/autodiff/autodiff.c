@@ -129,8 +129,7 @@ void sweep_free(Sweep *s) {
 
 void sweep_differentiate(Sweep *s, MlirOperation op) {
   int n = (int)mlirOperationGetNumOperands(op), n_results = (int)mlirOperationGetNumResults(op);
-  MlirValue *result = malloc(sizeof *result * 2 * (size_t)(n_results + 1)), *cotangent = result + n_results;
-  if (!result) abort();
+  MlirValue *result = allocate_array(2 * (size_t)(n_results + 1), sizeof *result), *cotangent = result + n_results;
   bool reached = false;
   for (int i = 0; i < n_results; i++) {
     result[i] = mlirOperationGetResult(op, i);
@@ -141,9 +140,8 @@ void sweep_differentiate(Sweep *s, MlirOperation op) {
     free(result);
     return;
   }
-  MlirValue *operand = malloc(sizeof *operand * 2 * (size_t)(n + 1)), *operand_cotangent = operand + n;
-  bool *needed = malloc((size_t)(n + 1));
-  if (!operand || !needed) abort();
+  MlirValue *operand = allocate_array(2 * (size_t)(n + 1), sizeof *operand), *operand_cotangent = operand + n;
+  bool *needed = allocate_array((size_t)(n + 1), 1);
   for (int i = 0; i < n; i++) {
     operand[i] = mlirOperationGetOperand(op, i);
     operand_cotangent[i] = nn_null_value();
@@ -261,17 +259,13 @@ static MlirOperation build_gradients(MlirOperation func, TrainedParam *params, i
 
 static char *argument_text(MlirOperation func, int arg, const char *attribute) {
   MlirAttribute name = nn_arg_attr(func, arg, attribute);
-  MlirStringRef text = mlirAttributeIsNull(name) ? mlirStringRefCreateFromCString("") : mlirStringAttrGetValue(name);
-  char *copy = strndup(text.data, text.length);
-  if (!copy) abort();
-  return copy;
+  return mlirAttributeIsNull(name) ? copy_string("") : nn_string_copy(mlirStringAttrGetValue(name));
 }
 
 // The trained parameters among the arguments, in order. -1 after reporting.
 static int find_params(MlirOperation func, Optimizer *o, TrainedParam **out) {
   int n_args = nn_function_n_args(func), n = 0;
-  TrainedParam *params = calloc((size_t)n_args + 1, sizeof *params);
-  if (!params) abort();
+  TrainedParam *params = allocate_array((size_t)n_args + 1, sizeof *params);
   *out = params;
   for (int i = 0; i < n_args; i++) {
     char role[16];

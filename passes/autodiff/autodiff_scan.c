@@ -15,19 +15,14 @@
 
 #include "passes/autodiff/autodiff.h"
 #include "passes/rewrite.h"
+#include "support/alloc.h"
 
 typedef struct Values {
   MlirValue *items;
   int n;
 } Values;   // Owned
 
-static void add(Values *list, MlirValue v) {
-  if ((list->n & (list->n + 1)) == 0) {
-    list->items = realloc(list->items, sizeof *list->items * 2 * (size_t)(list->n + 1));
-    if (!list->items) abort();
-  }
-  list->items[list->n++] = v;
-}
+static void add(Values *list, MlirValue v) { *ARRAY_ADD(list->items, list->n) = v; }
 
 // The rows of all steps of a value of the block: a slice of the scan, or the output-th of its outputs. One of them is
 // -1.
@@ -288,11 +283,7 @@ static Row make_row(Backward *w, MlirValue v) {
   return (Row){-1, w->outputs.n - 1};
 }
 
-static void add_later(Backward *w, Later later) {
-  w->later = realloc(w->later, sizeof *w->later * (size_t)(w->n_later + 1));
-  if (!w->later) abort();
-  w->later[w->n_later++] = later;
-}
+static void add_later(Backward *w, Later later) { *ARRAY_ADD(w->later, w->n_later) = later; }
 
 // The gradient of an invariant that sums over rows can do so over those of all steps: always where it is a product;
 // where it is a plain sum only if its rows are kept in any case.
@@ -319,8 +310,7 @@ static bool put_off(Backward *w, int operand, MlirValue cotangent, NnOp kind) {
 static void add_invariants(Backward *w, int *owner, int *n) {
   const NnScan *f = &w->forward;
   int first = f->n_slices + f->n_stacked;
-  MlirValue *cotangent = calloc((size_t)f->n_invariants + 1, sizeof *cotangent);
-  if (!cotangent) abort();
+  MlirValue *cotangent = allocate_array((size_t)f->n_invariants + 1, sizeof *cotangent);
   for (int i = 0; i < f->n_invariants; i++) {
     if (is_needed(w, first + i)) cotangent[i] = sweep_cotangent(&w->sweep, current(w, body_arg(w, first + i)));
     if (!nn_value_is_null(cotangent[i]) && put_off(w, first + i, cotangent[i], NN_OP_matmul_rows))
@@ -341,8 +331,7 @@ static void add_invariants(Backward *w, int *owner, int *n) {
 // tied one, the operand of the forward scan whose cotangent it is. Owned: free().
 static int *add_results(Backward *w, NnScan *out) {
   const NnScan *f = &w->forward;
-  int *owner = malloc(sizeof *owner * (size_t)(f->n_slices + f->n_stacked + f->n_invariants + 1)), n = 0;
-  if (!owner) abort();
+  int *owner = allocate_array((size_t)(f->n_slices + f->n_stacked + f->n_invariants + 1), sizeof *owner), n = 0;
   for (int i = 0; i < f->n_stacked; i++) {
     if (nn_value_is_null(w->carried[i])) continue;
     add(&w->results, or_zero(w, sweep_cotangent(&w->sweep, current(w, body_arg(w, f->n_slices + i))), w->carried[i]));
@@ -474,12 +463,11 @@ void scan_vjp(MlirModule module, NnVjp *v) {
   assert(found && w.forward.n_tied == 0);   // the frontend stacks what it may have to differentiate
   (void)found;
   scan_prepare(module, nn_function_body(w.forward.body));
-  w.incoming = calloc((size_t)v->n_results + 1, sizeof *w.incoming);
-  w.carried = calloc((size_t)w.forward.n_stacked + 1, sizeof *w.carried);
-  w.slice_gradient = malloc(sizeof *w.slice_gradient * (size_t)(w.forward.n_slices + 1));
-  w.last = calloc((size_t)w.forward.n_stacked + 1, sizeof *w.last);
-  w.initial = calloc((size_t)w.forward.n_stacked + 1, sizeof *w.initial);
-  if (!w.incoming || !w.carried || !w.slice_gradient || !w.last || !w.initial) abort();
+  w.incoming = allocate_array((size_t)v->n_results + 1, sizeof *w.incoming);
+  w.carried = allocate_array((size_t)w.forward.n_stacked + 1, sizeof *w.carried);
+  w.slice_gradient = allocate_array((size_t)(w.forward.n_slices + 1), sizeof *w.slice_gradient);
+  w.last = allocate_array((size_t)w.forward.n_stacked + 1, sizeof *w.last);
+  w.initial = allocate_array((size_t)w.forward.n_stacked + 1, sizeof *w.initial);
   for (int i = 0; i < w.forward.n_slices; i++) w.slice_gradient[i] = (Row){-1, -1};
   w.length = scan_segment_length(w.forward.length);
   w.outer = has_segments(&w) ? builder_in(&w, mlirBlockCreate(0, NULL, NULL)) : *v->b;

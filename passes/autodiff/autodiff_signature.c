@@ -2,11 +2,11 @@
 #include <stdlib.h>
 
 #include "passes/autodiff/autodiff.h"
+#include "support/alloc.h"
 
 static MlirAttribute *dictionaries(MlirOperation func, const char *list, int n) {
   MlirAttribute all = mlirOperationGetAttributeByName(func, nn_string_ref(list));
-  MlirAttribute *out = malloc(sizeof *out * (size_t)(n + 1));
-  if (!out) abort();
+  MlirAttribute *out = allocate_array((size_t)(n + 1), sizeof *out);
   for (int i = 0; i < n; i++)
     out[i] = mlirAttributeIsNull(all) ? mlirDictionaryAttrGet(mlirOperationGetContext(func), 0, NULL)
                                       : mlirArrayAttrGetElement(all, i);
@@ -17,22 +17,14 @@ Signature signature_of(MlirOperation func) {
   Signature s = {.func = func, .n_args = nn_function_n_args(func), .n_results = nn_function_n_results(func)};
   s.arg_attrs = dictionaries(func, "arg_attrs", s.n_args);
   s.result_attrs = dictionaries(func, "res_attrs", s.n_results);
-  s.results = malloc(sizeof *s.results * (size_t)(s.n_results + 1));
-  if (!s.results) abort();
+  s.results = allocate_array((size_t)(s.n_results + 1), sizeof *s.results);
   MlirOperation end = nn_function_return(func);
   for (int i = 0; i < s.n_results; i++) s.results[i] = mlirOperationGetOperand(end, i);
   return s;
 }
 
-// The array with one element more; realloc grows large blocks without copying, so that one at a time is cheap enough.
-static void *grown(void *array, int n, size_t size) {
-  array = realloc(array, size * ((size_t)n + 1));
-  if (!array) abort();
-  return array;
-}
-
 static void push(MlirAttribute **array, int n, MlirAttribute value) {
-  *array = grown(*array, n, sizeof value);
+  *array = reallocate_array(*array, (size_t)n + 1, sizeof value);
   (*array)[n] = value;
 }
 
@@ -84,15 +76,14 @@ void signature_add_update(Signature *s, MlirValue value, const char *name, int t
   MlirNamedAttribute attrs[] = {named_text(ctx, ATTR_role, "update"), named_text(ctx, ATTR_name, name),
                                 named_number(ctx, ATTR_tied, tied)};
   push(&s->result_attrs, s->n_results, mlirDictionaryAttrGet(ctx, 3, attrs));
-  s->results = grown(s->results, s->n_results, sizeof *s->results);
+  s->results = reallocate_array(s->results, (size_t)s->n_results + 1, sizeof *s->results);
   s->results[s->n_results++] = value;
 }
 
 void signature_finish(Signature *s) {
   MlirContext ctx = mlirOperationGetContext(s->func);
   MlirBlock body = nn_function_body(s->func);
-  MlirType *types = malloc(sizeof *types * (size_t)(s->n_args + s->n_results + 1)), *results = types + s->n_args;
-  if (!types) abort();
+  MlirType *types = allocate_array((size_t)(s->n_args + s->n_results + 1), sizeof *types), *results = types + s->n_args;
   for (int i = 0; i < s->n_args; i++) types[i] = mlirValueGetType(mlirBlockGetArgument(body, i));
   for (int i = 0; i < s->n_results; i++) results[i] = mlirValueGetType(s->results[i]);
   MlirType type = mlirFunctionTypeGet(ctx, s->n_args, types, s->n_results, results);

@@ -10,7 +10,9 @@
 #include "passes/passes.h"
 #include "passes/ptr_map.h"
 #include "passes/rewrite.h"
+#include "support/alloc.h"
 #include "support/bytes.h"
+#include "support/text.h"
 
 static void read_shards(MlirOperation root, Optimizer *o) {
   char text[16];
@@ -55,8 +57,7 @@ bool optimizer_read(MlirModule module, MlirOperation train, Optimizer *out) {
   MlirAttribute groups = mlirOperationGetAttributeByName(root, mlirStringRefCreateFromCString(ATTR_groups));
   bool given = !mlirAttributeIsNull(groups) && mlirAttributeIsAArray(groups) && mlirArrayAttrGetNumElements(groups) > 0;
   out->n_groups = given ? (int)mlirArrayAttrGetNumElements(groups) : 1;
-  out->group = malloc(sizeof *out->group * (size_t)out->n_groups);
-  if (!out->group) abort();
+  out->group = allocate_array((size_t)out->n_groups, sizeof *out->group);
   for (int i = 0; i < out->n_groups; i++)
     out->group[i] = read_group(given ? mlirArrayAttrGetElement(groups, i)
                                      : mlirDictionaryAttrGet(mlirModuleGetContext(module), 0, NULL));
@@ -112,8 +113,7 @@ static NnType part_type(const Optimizer *o, NnType whole) {
 // A new persistent argument, of a part of `whole` where the types differ, named <param>.<suffix>. *arg is its number.
 static MlirValue add_companion(Signature *s, const TrainedParam *p, NnType type, NnType whole, const char *role,
                                const char *suffix, const char *init, MlirLocation loc, int *arg) {
-  char *name;
-  if (asprintf(&name, "%s.%s", p->name, suffix) < 0) abort();
+  char *name = text_format("%s.%s", p->name, suffix);
   MlirValue v = signature_add_part(s, type, whole, loc, role, name, init, p->group);
   *arg = s->n_args - 1;
   free(name);
@@ -121,8 +121,7 @@ static MlirValue add_companion(Signature *s, const TrainedParam *p, NnType type,
 }
 
 static void update_companion(Signature *s, const TrainedParam *p, const char *suffix, int arg, MlirValue value) {
-  char *name;
-  if (asprintf(&name, "%s.%s", p->name, suffix) < 0) abort();
+  char *name = text_format("%s.%s", p->name, suffix);
   signature_add_update(s, value, name, arg);
   free(name);
 }
@@ -242,8 +241,7 @@ static NnBuilder builder_at_end(const Positions *positions, const TrainedParam *
 }
 
 static void tap_gradient(NnBuilder *b, const TrainedParam *p, MlirValue gradient) {
-  char *name;
-  if (asprintf(&name, "grad.%s", p->name) < 0) abort();
+  char *name = text_format("grad.%s", p->name);
   NnBuilder tap = *b;
   tap.phase = "backward";
   nn_tap(&tap, gradient, name);
@@ -357,11 +355,11 @@ void optimizer_build(Optimizer *o, Signature *s, TrainedParam *params, int n, Ml
   Positions positions = positions_of(s->func);
   int n_states = s->n_results, n_args = s->n_args;
   Step step = {.o = o, .s = s, .start = start, .finite = nn_null_value()};
-  step.updated = calloc((size_t)n_args + 1, sizeof *step.updated);
-  MlirValue *gradient = calloc((size_t)n + 1, sizeof *gradient), *whole = calloc((size_t)n + 1, sizeof *whole);
-  MlirValue *accumulator = calloc((size_t)n + 1, sizeof *accumulator);
-  int *accumulator_arg = calloc((size_t)n + 1, sizeof *accumulator_arg);
-  if (!step.updated || !gradient || !whole || !accumulator || !accumulator_arg) abort();
+  step.updated = allocate_array((size_t)n_args + 1, sizeof *step.updated);
+  MlirValue *gradient = allocate_array((size_t)n + 1, sizeof *gradient),
+            *whole = allocate_array((size_t)n + 1, sizeof *whole);
+  MlirValue *accumulator = allocate_array((size_t)n + 1, sizeof *accumulator);
+  int *accumulator_arg = allocate_array((size_t)n + 1, sizeof *accumulator_arg);
   bool judges = o->clip_norm > 0 || !nn_value_is_null(scale), waits = judges || optimizer_has_share(o), judged = false;
   step.hyper = nn_value_is_null(hyper) ? optimizer_add_hyper(o, s) : hyper;
   for (int i = 0; i < n; i++) {

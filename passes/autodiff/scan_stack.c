@@ -7,6 +7,7 @@
 #include "passes/autodiff/autodiff.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
+#include "support/alloc.h"
 
 // The step with another name and without ties.
 static MlirOperation clone_step(MlirModule module, const NnScan *s) {
@@ -18,8 +19,7 @@ static MlirOperation clone_step(MlirModule module, const NnScan *s) {
   mlirBlockInsertOwnedOperationBefore(mlirModuleGetBody(module), s->body, body);
   MlirOperation end = nn_function_return(body);
   int n = (int)mlirOperationGetNumOperands(end);
-  MlirValue *values = calloc((size_t)n + 1, sizeof *values);
-  if (!values) abort();
+  MlirValue *values = allocate_array((size_t)n + 1, sizeof *values);
   for (int i = 0; i < n; i++) values[i] = mlirOperationGetOperand(end, i);
   nn_function_set_results(body, n, values, 0);
   free(values);
@@ -46,15 +46,13 @@ bool scan_stack(MlirModule module, MlirOperation call) {
   }
   int n = (int)mlirOperationGetNumOperands(call), n_results = (int)mlirOperationGetNumResults(call),
       first = s.n_stacked, end = first + s.n_tied;
-  MlirValue *operands = calloc((size_t)(n + n_results) + 1, sizeof *operands), *results = operands + n;
-  if (!operands) abort();
+  MlirValue *operands = allocate_array((size_t)(n + n_results) + 1, sizeof *operands), *results = operands + n;
   for (int i = 0; i < n; i++) operands[i] = mlirOperationGetOperand(call, i);
   NnBuilder b = rewrite_builder(call);
   s.body = clone_step(module, &s);
   s.n_stacked += s.n_tied;
   s.n_tied = 0;
-  MlirStringRef callee = nn_callee_name(call);
-  char *symbol = strndup(callee.data, callee.length), *name = nn_free_symbol(module, symbol);
+  char *symbol = nn_string_copy(nn_callee_name(call)), *name = nn_free_symbol(module, symbol);
   MlirOperation stacked = nn_scan_build(&b, module, name, &s, operands);
   for (int r = 0; r < n_results; r++) {
     results[r] = mlirOperationGetResult(stacked, r);

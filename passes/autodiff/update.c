@@ -225,8 +225,7 @@ static void add_results(Step *step, NnBuilder *b, const TrainedParam *p, const I
 void update_build(Step *step, NnBuilder *b, const TrainedParam *p, MlirValue g) {
   Update *u = &step->o->update[p->update];
   Inlining in = {.u = u, .type = nn_value_type(p->value)};
-  int n_args = nn_function_n_args(u->func), *state = calloc((size_t)n_args + 1, sizeof *state);
-  if (!state) abort();
+  int n_args = nn_function_n_args(u->func), *state = allocate_array((size_t)n_args + 1, sizeof *state);
   if (!u->n_scalars) build_scalars(step, u);
   for (int i = 0; i < n_args; i++) {
     MlirValue arg = mlirBlockGetArgument(nn_function_body(u->func), i);

@@ -15,6 +15,7 @@
 #include "passes/passes.h"
 #include "passes/ptr_map.h"
 #include "passes/rewrite.h"
+#include "support/alloc.h"
 
 enum { MAX_DEPTH = 64 };   // of what is followed back for its value at a position
 
@@ -31,7 +32,7 @@ typedef struct Decode {
   int64_t length;                  // T
   PtrMap axes;                     // of @predict's values that depend on the tokens: their axis of positions
   PtrMap made;                     // @predict's values: what computes them in @decode, by place in `values`
-  int n_values, capacity;
+  int n_values;
   MlirValue *values;        // Owned
   PtrMap at[NN_MAX_RANK];   // values that do not depend on the tokens, at the position along an axis
   int n_caches;
@@ -53,13 +54,8 @@ static bool refuse(Decode *d, MlirOperation op, const char *format, ...) {
 static int axis_of(const Decode *d, MlirValue v) { return ptr_map_get(&d->axes, v.ptr); }
 
 static void note(Decode *d, PtrMap *map, MlirValue of, MlirValue made) {
-  if (d->n_values == d->capacity) {
-    d->capacity = d->capacity ? 2 * d->capacity : 256;
-    d->values = realloc(d->values, sizeof *d->values * (size_t)d->capacity);
-    if (!d->values) abort();
-  }
-  d->values[d->n_values] = made;
-  ptr_map_set(map, of.ptr, d->n_values++);
+  ptr_map_set(map, of.ptr, d->n_values);
+  *ARRAY_ADD(d->values, d->n_values) = made;
 }
 
 // In @decode: as it was or, where it depends on the tokens, with one position.
@@ -206,9 +202,7 @@ static MlirValue cached(Decode *d, MlirValue whole, int axis) {
   row = nn_binary(b, NN_OP_add, row, nn_broadcast(b, d->position, indices, (int64_t[]){0}));
   MlirValue operand[] = {nn_reshape(b, nn_cast(b, x, table.dtype), 2, (int64_t[]){outer, inner}), row, argument};
   MlirValue updated = nn_result(nn_build(b, NN_OP_scatter_add_to, 3, operand, 0, NULL, NULL), 0);
-  d->caches = realloc(d->caches, sizeof *d->caches * (size_t)(d->n_caches + 1));
-  if (!d->caches) abort();
-  d->caches[d->n_caches++] = (Cache){argument, updated, whole};
+  *ARRAY_ADD(d->caches, d->n_caches) = (Cache){argument, updated, whole};
   return nn_cast(b, nn_reshape(b, updated, type->rank, type->dim), type->dtype);
 }
 
@@ -334,9 +328,8 @@ static bool compute_one(Decode *d, MlirOperation op, int axis) {
   if (nn_op_info(kind)->kind == NN_KIND_VIEW) {
     first = view_like(d, op, made_of(d, nn_operand(op, 0)), to);
   } else {
-    MlirValue *operand = calloc((size_t)n + 1, sizeof *operand);
+    MlirValue *operand = allocate_array((size_t)n + 1, sizeof *operand);
     NnType type[NN_MAX_RESULTS];
-    if (!operand) abort();
     for (int i = 0; i < n; i++)
       operand[i] = has_positions(op, i, axis) ? operand_at(d, nn_operand(op, i), axis) : made_of(d, nn_operand(op, i));
     for (int r = 0; r < n_results; r++) type[r] = with_one(nn_value_type(nn_result(op, r)), to);
@@ -383,8 +376,7 @@ static bool add_arguments(Decode *d) {
   MlirBlock from = nn_function_body(d->predict), to = nn_function_body(d->decode);
   int n = (int)mlirBlockGetNumArguments(from), inputs = 0;
   MlirAttribute all = mlirOperationGetAttributeByName(d->predict, nn_string_ref("arg_attrs")),
-                *dictionaries = calloc((size_t)n + 1, sizeof *dictionaries);
-  if (!dictionaries) abort();
+                *dictionaries = allocate_array((size_t)n + 1, sizeof *dictionaries);
   for (int a = 0; a < n; a++) {
     char role[16];
     MlirValue v = mlirBlockGetArgument(from, a);
@@ -419,11 +411,11 @@ static bool add_arguments(Decode *d) {
 static bool add_results(Decode *d) {
   MlirOperation ret = nn_function_return(d->predict);
   int n = (int)mlirOperationGetNumOperands(ret), all = n + d->n_caches;
-  MlirValue *values = calloc((size_t)all + 1, sizeof *values);
-  MlirAttribute *dictionaries = calloc((size_t)all + 1, sizeof *dictionaries);
+  MlirValue *values = allocate_array((size_t)all + 1, sizeof *values);
+  MlirAttribute *dictionaries = allocate_array((size_t)all + 1, sizeof *dictionaries);
   MlirAttribute theirs = mlirOperationGetAttributeByName(d->predict, nn_string_ref("res_attrs"));
   MlirContext ctx = mlirModuleGetContext(d->module);
-  bool ok = values && dictionaries;
+  bool ok = true;
   for (int r = 0; r < n && ok; r++) {
     MlirValue v = mlirOperationGetOperand(ret, r);
     char role[16];
@@ -463,12 +455,11 @@ static bool build(Decode *d) {
 static void give_whole(Decode *d) {
   MlirOperation ret = nn_function_return(d->predict);
   int n = (int)mlirOperationGetNumOperands(ret), all = n + d->n_caches;
-  MlirValue *values = calloc((size_t)all + 1, sizeof *values);
-  MlirAttribute *dictionaries = calloc((size_t)all + 1, sizeof *dictionaries);
+  MlirValue *values = allocate_array((size_t)all + 1, sizeof *values);
+  MlirAttribute *dictionaries = allocate_array((size_t)all + 1, sizeof *dictionaries);
   MlirAttribute old = mlirOperationGetAttributeByName(d->predict, nn_string_ref("res_attrs"));
   NnBuilder b = rewrite_builder(ret);
   b.phase = "forward";
-  if (!values || !dictionaries) abort();
   for (int r = 0; r < n; r++) {
     values[r] = mlirOperationGetOperand(ret, r);
     dictionaries[r] = mlirArrayAttrGetElement(old, r);

@@ -11,6 +11,7 @@
 #include "support/alloc.h"
 #include "support/bytes.h"
 #include "support/input_error.h"
+#include "support/text.h"
 
 static int step_at(const PlanLayout *l, int position) { return l->exec ? l->exec[position] : position; }
 
@@ -455,7 +456,7 @@ static void add_persistent(PlanPersistent *p, const char *name, int64_t bytes, b
     return;
   }
   *slot = p->n;
-  p->names[p->n] = strdup(name);
+  p->names[p->n] = copy_string(name);
   p->address[p->n] = far ? FAR_ADDRESS + p->far_total : p->total;
   p->bytes[p->n++] = bytes;
   if (far) p->far_total += far_blocks(bytes);
@@ -464,13 +465,8 @@ static void add_persistent(PlanPersistent *p, const char *name, int64_t bytes, b
 
 char *plan_argument_name(MlirOperation func, int arg) {
   MlirAttribute a = nn_arg_attr(func, arg, ATTR_name);
-  if (mlirAttributeIsNull(a) || !mlirAttributeIsAString(a)) {
-    char buf[32];
-    snprintf(buf, sizeof buf, "arg%d", arg);
-    return strdup(buf);
-  }
-  MlirStringRef s = mlirStringAttrGetValue(a);
-  return strndup(s.data, s.length);
+  if (mlirAttributeIsNull(a) || !mlirAttributeIsAString(a)) return text_format("arg%d", arg);
+  return nn_string_copy(mlirStringAttrGetValue(a));
 }
 
 void plan_persistent_build(PlanPersistent *p, MlirModule module, int64_t alignment) {

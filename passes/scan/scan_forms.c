@@ -11,6 +11,7 @@
 #include "passes/rewrite.h"
 #include "passes/scan/scan.h"
 #include "support/alloc.h"
+#include "support/text.h"
 
 static NnBuilder builder_of(MlirOperation op, MlirBlock block) {
   NnBuilder b = nn_builder_at_end(block, mlirOperationGetLocation(op));
@@ -224,12 +225,11 @@ static MlirValue rows_of(NnBuilder *b, MlirValue x, int64_t first, int64_t n) {
 
 // "train_scan_segments" of the step "train_scan_body"
 static char *name_of(const NnScan *f, const char *suffix) {
-  char name[128], *text;
+  char name[128];
   nn_attr_str(f->body, "sym_name", name, sizeof name, "scan");
   char *end = strstr(name, "_body");
   if (end) *end = 0;
-  if (asprintf(&text, "%s_%s", name, suffix) < 0) abort();
-  return text;
+  return text_format("%s_%s", name, suffix);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

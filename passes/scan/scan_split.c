@@ -7,6 +7,7 @@
 
 #include "passes/autodiff/autodiff.h"
 #include "passes/rewrite.h"
+#include "support/alloc.h"
 
 // Steps of a segment: what is kept is the carried values at the beginning of each and those of one, so about the root
 // of all steps is best. Only whole segments: of 4 steps at least, and 4 of them, else there is one.
@@ -97,8 +98,7 @@ static void replace_result(NnBuilder *b, MlirValue old, const Parts *p) {
 static MlirOperation call_part(NnBuilder *b, MlirOperation call, NnScan s, int64_t n, MlirOperation before) {
   int n_operands = (int)mlirOperationGetNumOperands(call);
   int64_t first = s.reverse == mlirOperationIsNull(before) ? s.length - n : 0;
-  MlirValue *operands = malloc(sizeof *operands * (size_t)(n_operands + 1));
-  if (!operands) abort();
+  MlirValue *operands = allocate_array((size_t)(n_operands + 1), sizeof *operands);
   for (int i = 0; i < n_operands; i++) {
     operands[i] = mlirOperationGetOperand(call, i);
     int carry = i - s.n_slices;

@@ -46,8 +46,7 @@ static MlirValue rows_from(NnBuilder *b, MlirValue x, int64_t first, int64_t row
 
 static void tap_rows(NnBuilder *b, MlirValue chunk, MlirStringRef name, const char *role, int64_t columns,
                      int64_t first, const NnType *whole) {
-  char *copy = strndup(name.data, name.length);
-  if (!copy) abort();
+  char *copy = nn_string_copy(name);
   NnAttr attrs[] = {NN_STR("name", copy), NN_I64("columns", columns), NN_I64("first", first),
                     NN_I64S("shape", whole->dim, whole->rank), NN_STR("role", role)};
   nn_build(b, NN_OP_tap, 1, &chunk, role ? 5 : 4, attrs, NULL);

@@ -9,6 +9,7 @@
 
 #include "passes/passes.h"
 #include "passes/rewrite.h"
+#include "support/alloc.h"
 
 static const Permutation nhwc = {4, {0, 2, 3, 1}};
 
@@ -70,8 +71,7 @@ static bool convert_concat(Layout *l, MlirOperation op) {
   Permutation p;
   if (!choose_order(l, op, &p)) return false;
   int n = (int)mlirOperationGetNumOperands(op);
-  MlirValue *operands = malloc(sizeof *operands * (size_t)n);
-  if (!operands) abort();
+  MlirValue *operands = allocate_array((size_t)n, sizeof *operands);
   for (int i = 0; i < n; i++) operands[i] = layout_demand(l, op, nn_operand(op, i), &p);
   NnType type = permutation_apply(&p, nn_value_type(nn_result(op, 0)));
   int64_t axis = permutation_inverse(&p).axis[nn_attr_i64(op, "axis", 0)];

@@ -9,6 +9,7 @@
 #include "passes/passes.h"
 #include "passes/ptr_map.h"
 #include "passes/rewrite.h"
+#include "support/alloc.h"
 
 #define MAX_ROUNDS 10
 
@@ -117,8 +118,7 @@ static bool simplify_block(MlirBlock block) {
   MlirContext ctx = mlirOperationGetContext(mlirBlockGetParentOperation(block));
   Seen seen = {.capacity = 64, .phase = mlirIdentifierGet(ctx, mlirStringRefCreateFromCString(ATTR_phase))};
   while (seen.capacity < 2 * (size_t)n) seen.capacity *= 2;
-  seen.slot = calloc(seen.capacity, sizeof *seen.slot);
-  if (!seen.slot) abort();
+  seen.slot = allocate_array(seen.capacity, sizeof *seen.slot);
   for (int i = 0; i < n; i++) {
     NnOp kind = nn_op_of(ops[i]);
     if (kind == NN_OP_NONE || nn_op_info(kind)->kind == NN_KIND_MARK) continue;

@@ -6,6 +6,7 @@
 
 #include "passes/rewrite.h"
 #include "passes/simplify/simplify.h"
+#include "support/alloc.h"
 
 static bool feeds_loops_only(MlirValue v) {
   MlirOpOperand use = mlirValueGetFirstUse(v);
@@ -79,8 +80,7 @@ static MlirValue move(NnBuilder *b, MlirValue x, const int64_t *perm) {
     return nn_build_like(b, NN_OP_matmul, op, 2, (MlirValue[]){move(b, nn_operand(op, 0), perm), nn_operand(op, 1)},
                          &type);
   int n = (int)mlirOperationGetNumOperands(op), full = full_operand(op);
-  MlirValue *operands = malloc(sizeof *operands * (size_t)n);
-  if (!operands) abort();
+  MlirValue *operands = allocate_array((size_t)n, sizeof *operands);
   for (int i = 0; i < n; i++)
     operands[i] = i == full ? move(b, nn_operand(op, i), perm) : nn_transpose(b, nn_operand(op, i), perm);
   MlirValue made = nn_build_like(b, nn_op_of(op), op, n, operands, &type);
