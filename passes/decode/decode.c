@@ -407,35 +407,48 @@ static bool add_arguments(Decode *d) {
   return inputs == 1 || refuse(d, d->predict, "it has no input of tokens");
 }
 
-// The outputs, then the caches.
-static bool add_results(Decode *d) {
+static bool check_results(Decode *d) {
   MlirOperation ret = nn_function_return(d->predict);
-  int n = (int)mlirOperationGetNumOperands(ret), all = n + d->n_caches;
-  MlirValue *values = allocate_array((size_t)all + 1, sizeof *values);
-  MlirAttribute *dictionaries = allocate_array((size_t)all + 1, sizeof *dictionaries);
-  MlirAttribute theirs = mlirOperationGetAttributeByName(d->predict, nn_string_ref("res_attrs"));
-  MlirContext ctx = mlirModuleGetContext(d->module);
-  bool ok = true;
-  for (int r = 0; r < n && ok; r++) {
-    MlirValue v = mlirOperationGetOperand(ret, r);
+  for (int r = 0; r < (int)mlirOperationGetNumOperands(ret); r++) {
     char role[16];
     if (strcmp(nn_result_str(d->predict, r, ATTR_role, role, sizeof role, ""), "output") != 0)
-      ok = refuse(d, d->predict, "its states go on with a text already");
-    else if (axis_of(d, v) != 1) ok = refuse(d, d->predict, "its output has no row for each position");
-    if (!ok) break;
-    values[r] = made_of(d, v), dictionaries[r] = mlirArrayAttrGetElement(theirs, r);
+      return refuse(d, d->predict, "its states go on with a text already");
+    if (axis_of(d, mlirOperationGetOperand(ret, r)) != 1)
+      return refuse(d, d->predict, "its output has no row for each position");
   }
-  for (int i = 0; i < d->n_caches && ok; i++) {
-    NnAttr attrs[] = {NN_STR(ATTR_role, "update"), NN_I64(ATTR_tied, nn_value_index(d->caches[i].argument))};
-    values[n + i] = d->caches[i].updated, dictionaries[n + i] = nn_attr_dictionary(ctx, 2, attrs);
+  return true;
+}
+
+// The outputs of @predict, then the caches. @predict itself gives keys and values of all positions: for the beginning
+// of a text, which is known at once.
+static void set_results(Decode *d, MlirOperation func) {
+  bool whole = mlirOperationEqual(func, d->predict);
+  MlirOperation ret = nn_function_return(d->predict);
+  int n = (int)mlirOperationGetNumOperands(ret), all = n + d->n_caches;
+  MlirValue *values = allocate_array((size_t)all, sizeof *values);
+  MlirAttribute *dictionaries = allocate_array((size_t)all, sizeof *dictionaries);
+  MlirAttribute theirs = mlirOperationGetAttributeByName(d->predict, nn_string_ref("res_attrs"));
+  NnBuilder b = rewrite_builder(ret);
+  b.phase = "forward";
+  for (int r = 0; r < n; r++) {
+    MlirValue v = mlirOperationGetOperand(ret, r);
+    values[r] = whole ? v : made_of(d, v);
+    dictionaries[r] = mlirArrayAttrGetElement(theirs, r);
   }
-  if (ok) {
-    nn_function_set_results(d->decode, all, values, 0);
-    nn_function_set_result_attrs(d->decode, all, dictionaries);
+  for (int i = 0; i < d->n_caches; i++) {
+    const Cache *c = &d->caches[i];
+    NnType t = nn_value_type(c->argument);
+    char name[32];
+    snprintf(name, sizeof name, "cache.%d", i);
+    NnAttr given[] = {NN_STR(ATTR_role, "cache"), NN_STR(ATTR_name, name)},
+           updated[] = {NN_STR(ATTR_role, "update"), NN_I64(ATTR_tied, nn_value_index(c->argument))};
+    values[n + i] = whole ? nn_reshape(&b, nn_cast(&b, c->whole, t.dtype), t.rank, t.dim) : c->updated;
+    dictionaries[n + i] = nn_attr_dictionary(b.ctx, 2, whole ? given : updated);
   }
+  nn_function_set_results(func, all, values, 0);
+  nn_function_set_result_attrs(func, all, dictionaries);
   free(values);
   free(dictionaries);
-  return ok;
 }
 
 static bool build(Decode *d) {
@@ -447,35 +460,9 @@ static bool build(Decode *d) {
   NN_FOREACH_OP (op, nn_function_body(d->predict))
     if (!mlirOperationEqual(op, ret) && !decode_op(d, op)) return false;
   if (d->n_caches == 0) return refuse(d, d->predict, "it has no attention whose keys and values could be kept");
-  return add_results(d);
-}
-
-// @predict also gives the keys and values of all positions, as the caches hold them: for the beginning of a text, which
-// is known at once.
-static void give_whole(Decode *d) {
-  MlirOperation ret = nn_function_return(d->predict);
-  int n = (int)mlirOperationGetNumOperands(ret), all = n + d->n_caches;
-  MlirValue *values = allocate_array((size_t)all + 1, sizeof *values);
-  MlirAttribute *dictionaries = allocate_array((size_t)all + 1, sizeof *dictionaries);
-  MlirAttribute old = mlirOperationGetAttributeByName(d->predict, nn_string_ref("res_attrs"));
-  NnBuilder b = rewrite_builder(ret);
-  b.phase = "forward";
-  for (int r = 0; r < n; r++) {
-    values[r] = mlirOperationGetOperand(ret, r);
-    dictionaries[r] = mlirArrayAttrGetElement(old, r);
-  }
-  for (int i = 0; i < d->n_caches; i++) {
-    NnType t = nn_value_type(d->caches[i].argument);
-    char name[32];
-    snprintf(name, sizeof name, "cache.%d", i);
-    NnAttr attrs[] = {NN_STR(ATTR_role, "cache"), NN_STR(ATTR_name, name)};
-    values[n + i] = nn_reshape(&b, nn_cast(&b, d->caches[i].whole, t.dtype), t.rank, t.dim);
-    dictionaries[n + i] = nn_attr_dictionary(b.ctx, 2, attrs);
-  }
-  nn_function_set_results(d->predict, all, values, 0);
-  nn_function_set_result_attrs(d->predict, all, dictionaries);
-  free(values);
-  free(dictionaries);
+  if (!check_results(d)) return false;
+  set_results(d, d->decode);
+  return true;
 }
 
 static void note_refusal(Decode *d) {
@@ -513,7 +500,7 @@ bool nn_pass_decode(MlirModule module, const NnPassRun *run) {
   d.decode = nn_function_create(module, "decode", false, mlirOperationGetLocation(d.predict));
   if (build(&d)) {
     while (rewrite_erase_dead(nn_function_body(d.decode)) > 0) continue;
-    give_whole(&d);
+    set_results(&d, d.predict);
   } else {
     mlirOperationDestroy(d.decode);
     note_refusal(&d);
