@@ -8,6 +8,7 @@
 #include "passes/ptr_map.h"
 #include "runtime/runtime.h"
 #include "support/alloc.h"
+#include "support/text.h"
 #include "support/version.h"
 
 // Numbers of fields.
@@ -22,7 +23,7 @@ enum { IR_VERSION = 8, OPSET = 18 };
 struct OnnxGraph {
   Text nodes, initializers, inputs, outputs;
   PtrMap values;   // of the function, by place in `names`
-  int n_names, capacity;
+  int n_names;
   char **names;   // Owned
 };
 
@@ -34,12 +35,8 @@ static int64_t data_type(NnDtype t) {
 }
 
 static int keep_name(OnnxGraph *g, char *name) {
-  if (g->n_names == g->capacity) {
-    g->capacity = g->capacity ? 2 * g->capacity : 256;
-    g->names = reallocate_array(g->names, (size_t)g->capacity, sizeof *g->names);
-  }
-  g->names[g->n_names] = name;
-  return g->n_names++;
+  *ARRAY_ADD(g->names, g->n_names) = name;
+  return g->n_names - 1;
 }
 
 // With a character that no name in a program has.

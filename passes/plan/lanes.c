@@ -33,7 +33,7 @@ typedef struct Cell {   // bytes from begin to the next cell's
   LaneClock readers;   // since then
 } Cell;
 typedef struct Memory {   // all bytes, in cells
-  int n, capacity;
+  int n;
   Cell *cells;   // Owned; sorted
 } Memory;
 
@@ -46,11 +46,8 @@ static int cell_at(Memory *m, int64_t at) {
     else high = middle;
   }
   if (low < m->n && m->cells[low].begin == at) return low;
-  if (m->n == m->capacity) {
-    m->capacity = 2 * m->capacity + 64;
-    m->cells = reallocate_array(m->cells, (size_t)m->capacity, sizeof *m->cells);
-  }
-  memmove(m->cells + low + 1, m->cells + low, (size_t)(m->n++ - low) * sizeof *m->cells);
+  ARRAY_ADD(m->cells, m->n);
+  memmove(m->cells + low + 1, m->cells + low, (size_t)(m->n - 1 - low) * sizeof *m->cells);
   m->cells[low] = low ? m->cells[low - 1] : (Cell){.writer = -1, .readers = lane_clock_none};
   m->cells[low].begin = at;
   return low;

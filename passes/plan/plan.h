@@ -131,7 +131,7 @@ typedef struct PlanProgram {
   MlirOperation func;
   const NnTarget *target;   // Borrowed; NULL: workspaces are as nn.workspace_bytes on the ops says
   int64_t alignment;
-  int n_values, value_capacity;
+  int n_values;
   PlanValue *values;   // Owned; arguments first
   PtrMap ids;          // MlirValue -> value
   int n_args;

@@ -15,7 +15,7 @@ typedef struct Span {   // bytes [begin, end), touched alike so far
 } Span;
 
 typedef struct Spans {
-  int n, capacity;
+  int n;
   Span *items;   // Owned; sorted, apart
 } Spans;
 
@@ -67,13 +67,9 @@ static int find_span(const Spans *m, int64_t at) {
 }
 
 static void insert_span(Spans *m, int at, Span span) {
-  if (m->n == m->capacity) {
-    m->capacity = m->capacity ? 2 * m->capacity : 256;
-    m->items = reallocate_array(m->items, (size_t)m->capacity, sizeof *m->items);
-  }
-  memmove(m->items + at + 1, m->items + at, (size_t)(m->n - at) * sizeof *m->items);
+  ARRAY_ADD(m->items, m->n);
+  memmove(m->items + at + 1, m->items + at, (size_t)(m->n - 1 - at) * sizeof *m->items);
   m->items[at] = span;
-  m->n++;
 }
 
 static void cut_at(Spans *m, int64_t at) {

@@ -20,20 +20,17 @@ bool plan_is_fetch(MlirOperation op) {
 }
 
 static int add_value(PlanProgram *p, MlirValue v, int def, int root, int64_t shift) {
-  if (p->n_values == p->value_capacity) {
-    p->value_capacity = p->value_capacity ? 2 * p->value_capacity : 256;
-    p->values = reallocate_array(p->values, (size_t)p->value_capacity, sizeof *p->values);
-  }
-  int id = p->n_values++;
+  int id = p->n_values;
   NnType t = nn_value_type(v);
-  p->values[id] = (PlanValue){.value = v,
-                              .bytes = nn_type_bytes(&t),
-                              .root = root < 0 ? id : root,
-                              .shift = shift,
-                              .def = def,
-                              .arg = -1,
-                              .far = root >= 0 && p->values[root].far,
-                              .inplace = -1};
+  PlanValue *value = ARRAY_ADD(p->values, p->n_values);
+  *value = (PlanValue){.value = v,
+                       .bytes = nn_type_bytes(&t),
+                       .root = root < 0 ? id : root,
+                       .shift = shift,
+                       .def = def,
+                       .arg = -1,
+                       .far = root >= 0 && p->values[root].far,
+                       .inplace = -1};
   ptr_map_set(&p->ids, v.ptr, id);
   return id;
 }
@@ -115,15 +112,10 @@ static void add_region(PlanProgram *p, MlirOperation region) {
 }
 
 static void add_kernels(PlanProgram *p, MlirModule module) {
-  int capacity = 0;
   MlirContext ctx = mlirModuleGetContext(module);
   NN_FOREACH_OP (op, mlirModuleGetBody(module)) {
     if (!nn_has_attr(op, ATTR_kernel)) continue;
-    if (p->n_kernels == capacity) {
-      capacity = capacity ? 2 * capacity : 64;
-      p->kernels = reallocate_array(p->kernels, (size_t)capacity, sizeof *p->kernels);
-    }
-    PlanKernel *k = &p->kernels[p->n_kernels];
+    PlanKernel *k = ARRAY_ADD(p->kernels, p->n_kernels);
     *k = (PlanKernel){.func = op,
                       .n_args = nn_function_n_args(op),
                       .n_results = nn_function_n_results(op),
@@ -132,7 +124,7 @@ static void add_kernels(PlanProgram *p, MlirModule module) {
     k->allowed = allocate_array(pairs, 1);
     memset(k->allowed, -1, pairs);
     MlirAttribute name = mlirOperationGetAttributeByName(op, mlirStringRefCreateFromCString("sym_name"));
-    ptr_map_set(&p->kernel_ids, mlirFlatSymbolRefAttrGet(ctx, mlirStringAttrGetValue(name)).ptr, p->n_kernels++);
+    ptr_map_set(&p->kernel_ids, mlirFlatSymbolRefAttrGet(ctx, mlirStringAttrGetValue(name)).ptr, p->n_kernels - 1);
   }
 }
 

@@ -15,6 +15,7 @@
 typedef struct RematMoves {
   PlanProgram p;           // parts are Borrowed of the function's; its copies have no op
   int n_steps, n_values;   // of the function
+  int capacity;            // of p.values
   int *near;               // Owned, per argument: its near copy, -1: its home is near
   int *fetched, *stored;   // Owned, per value: step that copies it, -1: none
   int *far;                // Owned, per value: where it is far, -1: nowhere

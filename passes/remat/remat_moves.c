@@ -16,9 +16,9 @@ static int *none(size_t n) {
 // A value like `like`, in the tier told, made by `def`.
 static int add_value(RematMoves *m, int like, bool far, int def) {
   PlanProgram *p = &m->p;
-  if (p->n_values == p->value_capacity) {
-    p->value_capacity = 2 * p->n_values + 16;
-    p->values = reallocate_array(p->values, (size_t)p->value_capacity, sizeof *p->values);
+  if (p->n_values == m->capacity) {
+    m->capacity = 2 * p->n_values + 16;
+    p->values = reallocate_array(p->values, (size_t)m->capacity, sizeof *p->values);
   }
   int id = p->n_values++;
   p->values[id] = (PlanValue){.value = p->values[like].value,
@@ -64,9 +64,8 @@ static void read_near(RematMoves *m, const PlanProgram *p) {
 }
 
 void remat_moves_build(RematMoves *m, const PlanProgram *p, const bool *far_home) {
-  *m = (RematMoves){.p = *p, .n_steps = p->n_steps, .n_values = p->n_values};
+  *m = (RematMoves){.p = *p, .n_steps = p->n_steps, .n_values = p->n_values, .capacity = p->n_values};
   size_t values = (size_t)p->n_values, steps = (size_t)p->n_steps, results = (size_t)p->n_results;
-  m->p.value_capacity = p->n_values;
   m->p.values = allocate_array(values, sizeof *m->p.values);
   m->p.steps = allocate_array(steps, sizeof *m->p.steps);
   m->p.result = allocate_array(results, sizeof *m->p.result);

@@ -12,11 +12,8 @@ static bool comes_before(const OpenState *a, const OpenState *b) {
 }
 
 void open_states_push(OpenStates *open, OpenState state) {
-  if (open->n == open->capacity) {
-    open->capacity = 2 * open->capacity + 1024;
-    open->states = reallocate_array(open->states, (size_t)open->capacity, sizeof *open->states);
-  }
-  int at = open->n++;
+  int at = open->n;
+  ARRAY_ADD(open->states, open->n);
   for (int up; at > 0 && comes_before(&state, &open->states[up = (at - 1) / 2]); at = up)
     open->states[at] = open->states[up];
   open->states[at] = state;

@@ -11,7 +11,7 @@ typedef struct OpenState {
 // Begins as {0}; the caller frees `states`.
 typedef struct OpenStates {
   OpenState *states;   // Owned
-  int n, capacity;
+  int n;
 } OpenStates;
 
 void open_states_push(OpenStates *open, OpenState state);

@@ -31,7 +31,7 @@ typedef struct Exact {
   double cost[MAX_NODES];
   int64_t room;    // budget less fixed bytes
   State *states;   // Owned
-  int n_states, capacity;
+  int n_states;
   int64_t max_states;
   int *buckets;   // Owned; first state of each, -1 when empty
   unsigned bucket_mask;
@@ -104,12 +104,9 @@ static void reach(Exact *exact, NodeSet executed, NodeSet memory, double extra, 
       exact->full = true;
       return;
     }
-    if (exact->n_states == exact->capacity) {
-      exact->capacity = 2 * exact->capacity + 1024;
-      exact->states = reallocate_array(exact->states, (size_t)exact->capacity, sizeof *exact->states);
-    }
-    found = exact->n_states++;
-    exact->states[found] = (State){.executed = executed, .memory = memory, .next = exact->buckets[bucket]};
+    found = exact->n_states;
+    *ARRAY_ADD(exact->states,
+               exact->n_states) = (State){.executed = executed, .memory = memory, .next = exact->buckets[bucket]};
     exact->buckets[bucket] = found;
   }
   exact->states[found].extra = extra;

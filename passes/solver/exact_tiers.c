@@ -41,7 +41,7 @@ typedef struct Exact {
   int64_t budget;
   bool far_is_short;
   Label *labels;   // Owned
-  int n_labels, capacity, max_labels;
+  int n_labels, max_labels;
   int *buckets;   // Owned
   unsigned mask;
   OpenStates open;
@@ -161,15 +161,10 @@ static void reach(Exact *exact, Label *label, int parent, int item) {
     exact->full = true;
     return;
   }
-  if (exact->n_labels == exact->capacity) {
-    exact->capacity = 2 * exact->capacity + 1024;
-    exact->labels = reallocate_array(exact->labels, (size_t)exact->capacity, sizeof *exact->labels);
-  }
   label->next = exact->buckets[bucket];
-  exact->labels[exact->n_labels] = *label;
   exact->buckets[bucket] = exact->n_labels;
   open_states_push(&exact->open, (OpenState){rest, __builtin_popcount(label->sets.executed), exact->n_labels});
-  exact->n_labels++;
+  *ARRAY_ADD(exact->labels, exact->n_labels) = *label;
 }
 
 // ---- what may come next ----

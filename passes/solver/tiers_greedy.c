@@ -34,7 +34,7 @@ typedef struct Descent {
   double taken[2];         // of that, by what this round makes absent
   bool in_time;            // the lanes can carry about what is too much at the peak: chosen by what is waited for
   Insertion *insertions;   // Owned
-  int n_insertions, capacity;
+  int n_insertions;
   double noise;
 } Descent;
 
@@ -139,11 +139,8 @@ static double score_absence(const Descent *descent, int v, int64_t excess) {
 }
 
 static void insert(Descent *descent, int position, RematItemKind kind, int v) {
-  if (descent->n_insertions == descent->capacity) {
-    descent->capacity = 2 * descent->capacity + 64;
-    descent->insertions = reallocate_array(descent->insertions, (size_t)descent->capacity, sizeof(Insertion));
-  }
-  descent->insertions[descent->n_insertions++] = (Insertion){position, remat_item(descent->search->problem, kind, v)};
+  Insertion insertion = {position, remat_item(descent->search->problem, kind, v)};
+  *ARRAY_ADD(descent->insertions, descent->n_insertions) = insertion;
 }
 
 static bool far_has_room(Descent *descent, int from, int to, int64_t bytes) {
