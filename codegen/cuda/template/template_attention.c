@@ -21,7 +21,7 @@ Val attention_tiles_end(AttentionBlock *x) {
   Build *b = &x->b;
   int64_t all = (x->n_columns + x->n - 1) / x->n;
   if (!x->a->causal) return build_i32(b, all);
-  int64_t rows = 16 * x->m_tiles * x->warps;
+  int64_t rows = 16 * x->warps;
   Val seen = build_max(b, build_add(b, x->first_row, build_i32(b, rows + x->a->n_keys - x->a->n_queries)),
                        build_i32(b, 0));
   return build_min(b, build_div(b, build_add(b, seen, build_i32(b, x->n - 1)), x->n), build_i32(b, all));
@@ -34,16 +34,15 @@ void attention_hide_keys(AttentionBlock *x, Val tile, Scores s) {
   for (int t = 0; t < x->n / 8; t++)
     for (int i = 0; i < 2; i++)
       seen[t][i] = attention_seen(x, build_min(b, attention_column(x, tile, t, i), build_i32(b, a->n_keys - 1)));
-  for (int m = 0; m < x->m_tiles; m++)
-    for (int t = 0; t < x->n / 8; t++)
-      for (int i = 0; i < 4; i++) {
-        Val column = attention_column(x, tile, t, i % 2), visible = build_less(b, column, build_i32(b, a->n_keys));
-        Val reach = build_add(b, attention_row(x, m, i / 2), build_i32(b, a->n_keys - a->n_queries + 1));
-        if (a->causal) visible = build_and(b, visible, build_less(b, column, reach));
-        if (a->masked) visible = build_and(b, visible, seen[t][i % 2]);
-        if (a->window > 0) visible = build_and(b, visible, attention_near(b, a, attention_row(x, m, i / 2), column));
-        s[m][t][i] = build_select(b, visible, s[m][t][i], build_f32(b, -INFINITY));
-      }
+  for (int t = 0; t < x->n / 8; t++)
+    for (int i = 0; i < 4; i++) {
+      Val column = attention_column(x, tile, t, i % 2), visible = build_less(b, column, build_i32(b, a->n_keys));
+      Val reach = build_add(b, attention_row(x, i / 2), build_i32(b, a->n_keys - a->n_queries + 1));
+      if (a->causal) visible = build_and(b, visible, build_less(b, column, reach));
+      if (a->masked) visible = build_and(b, visible, seen[t][i % 2]);
+      if (a->window > 0) visible = build_and(b, visible, attention_near(b, a, attention_row(x, i / 2), column));
+      s[t][i] = build_select(b, visible, s[t][i], build_f32(b, -INFINITY));
+    }
 }
 
 void attention_mask_keys(AttentionBlock *x, Val tile, Scores s) {
@@ -58,90 +57,81 @@ void attention_mask_keys(AttentionBlock *x, Val tile, Scores s) {
                                  build_add(b, a->wgmma ? x->first_row : build_add(b, x->first_row, x->warp_row),
                                            build_i32(b, a->n_keys - a->n_queries + 1)),
                                  end));
-  Var held[ATTENTION_M_TILES][ATTENTION_N_TILES][4];
-  for (int m = 0; m < x->m_tiles; m++)
-    for (int t = 0; t < x->n / 8; t++)
-      for (int i = 0; i < 4; i++) held[m][t][i] = build_var(b, b->f32, s[m][t][i]);
+  Var held[ATTENTION_N_TILES][4];
+  for (int t = 0; t < x->n / 8; t++)
+    for (int i = 0; i < 4; i++) held[t][i] = build_var(b, b->f32, s[t][i]);
   Branch masked;
   build_if(b, &masked, needed);
   attention_hide_keys(x, tile, s);
-  for (int m = 0; m < x->m_tiles; m++)
-    for (int t = 0; t < x->n / 8; t++)
-      for (int i = 0; i < 4; i++) build_set(b, held[m][t][i], s[m][t][i]);
+  for (int t = 0; t < x->n / 8; t++)
+    for (int i = 0; i < 4; i++) build_set(b, held[t][i], s[t][i]);
   build_if_end(b, &masked);
-  for (int m = 0; m < x->m_tiles; m++)
-    for (int t = 0; t < x->n / 8; t++)
-      for (int i = 0; i < 4; i++) s[m][t][i] = build_get(b, held[m][t][i]);
+  for (int t = 0; t < x->n / 8; t++)
+    for (int i = 0; i < 4; i++) s[t][i] = build_get(b, held[t][i]);
 }
 
 // s becomes exp(scale (s - max)); what was summed so far is scaled to the new maximum.
 static void online_softmax(AttentionBlock *x, Scores s, RowState *state, Sums *sums) {
   Build *b = &x->b;
   Val scale = build_f32(b, x->a->scale * M_LOG2E);
-  for (int m = 0; m < x->m_tiles; m++)
-    for (int half = 0; half < 2; half++) {
-      Val before = build_get(b, state->max[m][half]), most = before;
-      for (int t = 0; t < x->n / 8; t++)
-        for (int i = 0; i < 2; i++) most = build_fmax(b, most, s[m][t][2 * half + i]);
-      most = attention_quad(x, most, true);
-      // A row that has seen no key yet: -infinity minus itself would be NaN.
-      Val safe = build_select(b, build_fequal(b, most, build_f32(b, -INFINITY)), build_f32(b, 0), most),
-          shift = build_fmul(b, safe, scale);
-      Val fade = build_exp2(b, build_fmul(b, build_fsub(b, before, safe), scale));
-      Val sum = build_fmul(b, build_get(b, state->sum[m][half]), fade);
-      for (int t = 0; t < x->n / 8; t++)
-        for (int i = 0; i < 2; i++) {
-          Val *p = &s[m][t][2 * half + i];
-          *p = build_exp2(b, build_fsub(b, build_fmul(b, *p, scale), shift));
-          sum = build_fadd(b, sum, *p);
-        }
-      build_set(b, state->max[m][half], most);
-      build_set(b, state->sum[m][half], sum);
-      for (int t = 0; t < x->a->head_dim / 8; t++)
-        for (int i = 0; i < 2; i++) {
-          Var c = sums->c[m][t][2 * half + i];
-          build_set(b, c, build_fmul(b, build_get(b, c), fade));
-        }
-    }
+  for (int half = 0; half < 2; half++) {
+    Val before = build_get(b, state->max[half]), most = before;
+    for (int t = 0; t < x->n / 8; t++)
+      for (int i = 0; i < 2; i++) most = build_fmax(b, most, s[t][2 * half + i]);
+    most = attention_quad(x, most, true);
+    // A row that has seen no key yet: -infinity minus itself would be NaN.
+    Val safe = build_select(b, build_fequal(b, most, build_f32(b, -INFINITY)), build_f32(b, 0), most),
+        shift = build_fmul(b, safe, scale);
+    Val fade = build_exp2(b, build_fmul(b, build_fsub(b, before, safe), scale));
+    Val sum = build_fmul(b, build_get(b, state->sum[half]), fade);
+    for (int t = 0; t < x->n / 8; t++)
+      for (int i = 0; i < 2; i++) {
+        Val *p = &s[t][2 * half + i];
+        *p = build_exp2(b, build_fsub(b, build_fmul(b, *p, scale), shift));
+        sum = build_fadd(b, sum, *p);
+      }
+    build_set(b, state->max[half], most);
+    build_set(b, state->sum[half], sum);
+    for (int t = 0; t < x->a->head_dim / 8; t++)
+      for (int i = 0; i < 2; i++) {
+        Var c = sums->c[t][2 * half + i];
+        build_set(b, c, build_fmul(b, build_get(b, c), fade));
+      }
+  }
 }
 
 void attention_row_state(AttentionBlock *x, RowState *state) {
   Build *b = &x->b;
-  for (int m = 0; m < x->m_tiles; m++)
-    for (int half = 0; half < 2; half++) {
-      state->max[m][half] = build_var(b, b->f32, build_f32(b, -INFINITY));
-      state->sum[m][half] = build_var(b, b->f32, build_f32(b, 0));
-    }
+  for (int half = 0; half < 2; half++) {
+    state->max[half] = build_var(b, b->f32, build_f32(b, -INFINITY));
+    state->sum[half] = build_var(b, b->f32, build_f32(b, 0));
+  }
 }
 
 void attention_finish(AttentionBlock *x, const RowState *state, const Sums *sums) {
   Build *b = &x->b;
-  Val factor[ATTENTION_M_TILES][2], statistics = attention_statistics(x, x->p.lse);
-  for (int m = 0; m < x->m_tiles; m++)
-    for (int half = 0; half < 2; half++) {
-      Val sum = attention_quad(x, build_get(b, state->sum[m][half]), false),
-          none = build_fequal(b, sum, build_f32(b, 0));
-      factor[m][half] = build_select(b, none, build_f32(b, 0), build_reciprocal(b, sum));
-      Val log = build_ffma(b, build_get(b, state->max[m][half]), build_f32(b, x->a->scale),
-                           build_fmul(b, build_log2(b, sum), build_f32(b, M_LN2)));
-      Val row = attention_row(x, m, half);
-      Branch writes;
-      build_if(b, &writes,
-               build_and(b, build_less(b, row, build_i32(b, x->n_rows)), build_equal(b, x->place, build_i32(b, 0))));
-      build_store(b, build_select(b, none, build_f32(b, INFINITY), log),
-                  build_offset(b, statistics, build_mul(b, row, build_i32(b, 4))), 4);
-      build_if_end(b, &writes);
-    }
+  Val factor[2], statistics = attention_statistics(x, x->p.lse);
+  for (int half = 0; half < 2; half++) {
+    Val sum = attention_quad(x, build_get(b, state->sum[half]), false), none = build_fequal(b, sum, build_f32(b, 0));
+    factor[half] = build_select(b, none, build_f32(b, 0), build_reciprocal(b, sum));
+    Val log = build_ffma(b, build_get(b, state->max[half]), build_f32(b, x->a->scale),
+                         build_fmul(b, build_log2(b, sum), build_f32(b, M_LN2)));
+    Val row = attention_row(x, half);
+    Branch writes;
+    build_if(b, &writes,
+             build_and(b, build_less(b, row, build_i32(b, x->n_rows)), build_equal(b, x->place, build_i32(b, 0))));
+    build_store(b, build_select(b, none, build_f32(b, INFINITY), log),
+                build_offset(b, statistics, build_mul(b, row, build_i32(b, 4))), 4);
+    build_if_end(b, &writes);
+  }
   attention_store(x, sums, factor, NULL, x->p.o, &x->a->o, x->head);
 }
 
 void attention_drop(AttentionBlock *x, Val tile, Scores s) {
-  for (int m = 0; m < x->m_tiles && x->p.key; m++)
-    for (int t = 0; t < x->n / 8; t++)
-      for (int i = 0; i < 4; i++)
-        s[m][t][i] = build_fmul(&x->b, s[m][t][i],
-                                attention_keep(x, NULL, attention_row(x, m, i / 2),
-                                               attention_column(x, tile, t, i % 2)));
+  for (int t = 0; t < x->n / 8 && x->p.key; t++)
+    for (int i = 0; i < 4; i++)
+      s[t][i] = build_fmul(&x->b, s[t][i],
+                           attention_keep(x, NULL, attention_row(x, i / 2), attention_column(x, tile, t, i % 2)));
 }
 
 void attention_forward(LLVMModuleRef module, const Attention *a, const char *name, TemplateLaunch *launch) {
@@ -164,7 +154,7 @@ void attention_forward(LLVMModuleRef module, const Attention *a, const char *nam
   build_wait(b, 0);
   build_barrier(b);
   // 32 registers; else from shared memory each time
-  if (x.m_tiles * a->head_dim * tile_element_bytes(a->type) <= 256) attention_hold(&x, &queries);
+  if (a->head_dim * tile_element_bytes(a->type) <= 256) attention_hold(&x, &queries);
   Loop loop;
   Val end = attention_tiles_end(&x), tile = build_loop(b, &loop, first, end, 1);
   Val parity = build_and(b, tile, build_i32(b, 1)), next = build_add(b, tile, build_i32(b, 1));

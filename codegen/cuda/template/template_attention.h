@@ -31,13 +31,13 @@ void attention_wgmma_forward(LLVMModuleRef module, const Attention *a, const cha
 void attention_wgmma_backward_q(LLVMModuleRef module, const Attention *a, const char *name, TemplateLaunch *launch);
 void attention_wgmma_backward_kv(LLVMModuleRef module, const Attention *a, const char *name, TemplateLaunch *launch);
 
-enum { ATTENTION_M_TILES = 2, ATTENTION_N_TILES = 16, ATTENTION_COLUMNS = 16, ATTENTION_STEPS = 16 };
+enum { ATTENTION_N_TILES = 16, ATTENTION_COLUMNS = 16, ATTENTION_STEPS = 16 };
 
 typedef struct AttentionBlock {
   Build b;
   const Attention *a;   // Borrowed
   AttentionOperands p;
-  int warps, m_tiles;          // rows of the block: 16 m_tiles warps
+  int warps;                   // rows of the block: 16 of each
   int n;                       // rows of a streamed tile: columns of the scores
   int64_t n_rows, n_columns;   // of the whole problem
   Val first_row;               // i32; of the block
@@ -49,14 +49,14 @@ typedef struct AttentionBlock {
   int shared_bytes;
 } AttentionBlock;
 
-typedef Val Scores[ATTENTION_M_TILES][ATTENTION_N_TILES][4];
+typedef Val Scores[ATTENTION_N_TILES][4];
 typedef struct Sums {
-  Var c[ATTENTION_M_TILES][ATTENTION_COLUMNS][4];
+  Var c[ATTENTION_COLUMNS][4];
 } Sums;                 // rows by head_dim, f32
 typedef struct Rows {   // an operand of the block's rows
   Tile tile;
   bool kept;   // in registers
-  Val a[ATTENTION_M_TILES][ATTENTION_STEPS][4];
+  Val a[ATTENTION_STEPS][4];
 } Rows;
 typedef struct Stream {   // one of the operands that are streamed: two tiles
   Tile tile;              // the one of the current iteration, after attention_current
@@ -67,7 +67,7 @@ typedef struct Stream {   // one of the operands that are streamed: two tiles
 
 typedef struct RowState {   // of the online softmax, per row
   // scores' maximum (without the scale); this lane's part of the sum
-  Var max[ATTENTION_M_TILES][2], sum[ATTENTION_M_TILES][2];
+  Var max[2], sum[2];
 } RowState;
 
 // Declares the kernel and works out the place of the block; then come operands, and attention_end closes it.
@@ -89,8 +89,8 @@ void attention_stream(AttentionBlock *x, Stream *stream, Val base, const Attenti
 // tile `index` into buffer 0 or 1, of the head so many further (NULL: 0)
 void attention_copy(AttentionBlock *x, const Stream *stream, Val head, Val index, Val parity);
 void attention_current(AttentionBlock *x, Stream *stream, Val parity);
-// of the problem: row group + 8 half of tile m
-Val attention_row(AttentionBlock *x, int m, int half);
+// of the problem: row group + 8 half of the warp's
+Val attention_row(AttentionBlock *x, int half);
 Val attention_column(AttentionBlock *x, Val tile_index, int tile, int element);           // of the problem
 void attention_scores(AttentionBlock *x, const Rows *rows, const Tile *tile, Scores s);   // s = rows tile'
 void attention_row_state(AttentionBlock *x, RowState *state);                             // no key seen yet
@@ -120,8 +120,8 @@ Val attention_keep(AttentionBlock *x, Val head, Val query, Val key);
 void attention_drop(AttentionBlock *x, Val tile, Scores s);
 void attention_sums(AttentionBlock *x, Sums *sums);                                     // zero
 void attention_accumulate(AttentionBlock *x, Scores p, const Tile *tile, Sums *sums);   // sums += p tile
-// Sums times factor (a value per row: m, half; NULL: factor is `uniform`) in the element type to the operand's rows.
-void attention_store(AttentionBlock *x, const Sums *sums, Val (*factor)[2], Val uniform, Val base,
+// Sums times factor (a value per row; NULL: factor is `uniform`) in the element type to the operand's rows.
+void attention_store(AttentionBlock *x, const Sums *sums, Val factor[2], Val uniform, Val base,
                      const AttentionStrides *s, Val head);
 // value: the strides of what it is the gradient of
 void attention_store_gradient(AttentionBlock *x, const Sums *sums, double factor, Val base,
@@ -154,7 +154,7 @@ Val attention_tiles_begin(AttentionBlock *x);
 // slope: of softcap, NULL without it.
 void attention_differentiate(AttentionBlock *x, Val *s, Val *dp, Val lse2, Val delta, Val kept, Val slope);
 // each row's statistic and delta; delta is written for the other kernel
-void attention_row_values(AttentionBlock *x, Val lse2[][2], Val deltas[][2]);
+void attention_row_values(AttentionBlock *x, Val lse2[2], Val deltas[2]);
 // -infinity in the rows of keys that the mask hides
 void attention_mask_rows(AttentionBlock *x, Scores s);
 // under a causal mask, -infinity where the column's query comes before the row's key

@@ -117,23 +117,21 @@ static Val row_delta(AttentionBlock *x, Val o, Val dy, Val row) {
   return attention_quad(x, sum, false);
 }
 
-void attention_row_values(AttentionBlock *x, Val lse2[][2], Val deltas[][2]) {
+void attention_row_values(AttentionBlock *x, Val lse2[2], Val deltas[2]) {
   Build *b = &x->b;
   Val delta = attention_statistics(x, x->p.delta), lse = attention_statistics(x, x->p.lse),
       dy = attention_operand(x, x->p.dy, &x->a->o, x->head), o = attention_operand(x, x->p.o, &x->a->o, x->head);
   Val last = build_i32(b, x->n_rows - 1);
-  for (int m = 0; m < x->m_tiles; m++)
-    for (int half = 0; half < 2; half++) {
-      Val row = attention_row(x, m, half), clamped = build_min(b, row, last),
-          at = build_mul(b, clamped, build_i32(b, 4));
-      lse2[m][half] = build_fmul(b, build_load(b, b->f32, build_offset(b, lse, at), 4), build_f32(b, M_LOG2E));
-      deltas[m][half] = row_delta(x, o, dy, clamped);
-      Branch writes;
-      build_if(b, &writes,
-               build_and(b, build_less(b, row, build_i32(b, x->n_rows)), build_equal(b, x->place, build_i32(b, 0))));
-      build_store(b, deltas[m][half], build_offset(b, delta, at), 4);
-      build_if_end(b, &writes);
-    }
+  for (int half = 0; half < 2; half++) {
+    Val row = attention_row(x, half), clamped = build_min(b, row, last), at = build_mul(b, clamped, build_i32(b, 4));
+    lse2[half] = build_fmul(b, build_load(b, b->f32, build_offset(b, lse, at), 4), build_f32(b, M_LOG2E));
+    deltas[half] = row_delta(x, o, dy, clamped);
+    Branch writes;
+    build_if(b, &writes,
+             build_and(b, build_less(b, row, build_i32(b, x->n_rows)), build_equal(b, x->place, build_i32(b, 0))));
+    build_store(b, deltas[half], build_offset(b, delta, at), 4);
+    build_if_end(b, &writes);
+  }
 }
 
 void attention_backward_q(LLVMModuleRef module, const Attention *a, const char *name, TemplateLaunch *launch) {
@@ -150,7 +148,7 @@ void attention_backward_q(LLVMModuleRef module, const Attention *a, const char *
   Pipeline pipeline = {.heads = 1, .first = attention_tiles_first(&x)};
   copy_all(&x, streams, NULL, NULL, pipeline.first, build_i32(b, 0));
   build_commit(b);
-  Val lse2[ATTENTION_M_TILES][2], delta[ATTENTION_M_TILES][2];
+  Val lse2[2], delta[2];
   attention_row_values(&x, lse2, delta);
   attention_sums(&x, &dq);
   pipeline.end = attention_tiles_end(&x);
@@ -161,13 +159,11 @@ void attention_backward_q(LLVMModuleRef module, const Attention *a, const char *
   attention_adjust(&x, pipeline.tile, false, NULL, s, slope);
   attention_mask_keys(&x, pipeline.tile, s);
   attention_scores(&x, &dy, &streams[1].tile, dp);
-  for (int m = 0; m < x.m_tiles; m++)
-    for (int t = 0; t < x.n / 8; t++)
-      for (int i = 0; i < 4; i++) {
-        Val kept = attention_keep(&x, NULL, attention_row(&x, m, i / 2), attention_column(&x, pipeline.tile, t, i % 2));
-        attention_differentiate(&x, &s[m][t][i], &dp[m][t][i], lse2[m][i / 2], delta[m][i / 2], kept,
-                                caps ? slope[m][t][i] : NULL);
-      }
+  for (int t = 0; t < x.n / 8; t++)
+    for (int i = 0; i < 4; i++) {
+      Val kept = attention_keep(&x, NULL, attention_row(&x, i / 2), attention_column(&x, pipeline.tile, t, i % 2));
+      attention_differentiate(&x, &s[t][i], &dp[t][i], lse2[i / 2], delta[i / 2], kept, caps ? slope[t][i] : NULL);
+    }
   attention_accumulate(&x, dp, &streams[0].tile, &dq);
   pipeline_end(&x, &pipeline);
   attention_store_gradient(&x, &dq, a->scale, x.p.dq, &a->q, x.head);
@@ -186,13 +182,12 @@ Val attention_tiles_begin(AttentionBlock *x) {
 
 void attention_mask_rows(AttentionBlock *x, Scores s) {
   Build *b = &x->b;
-  for (int m = 0; m < x->m_tiles && x->p.mask; m++)
-    for (int half = 0; half < 2; half++) {
-      Val seen = attention_seen(x, build_min(b, attention_row(x, m, half), build_i32(b, x->n_rows - 1)));
-      for (int t = 0; t < x->n / 8; t++)
-        for (int i = 0; i < 2; i++)
-          s[m][t][2 * half + i] = build_select(b, seen, s[m][t][2 * half + i], build_f32(b, -INFINITY));
-    }
+  for (int half = 0; half < 2 && x->p.mask; half++) {
+    Val seen = attention_seen(x, build_min(b, attention_row(x, half), build_i32(b, x->n_rows - 1)));
+    for (int t = 0; t < x->n / 8; t++)
+      for (int i = 0; i < 2; i++)
+        s[t][2 * half + i] = build_select(b, seen, s[t][2 * half + i], build_f32(b, -INFINITY));
+  }
 }
 
 void attention_mask_queries(AttentionBlock *x, Val tile, Scores s) {
@@ -200,29 +195,26 @@ void attention_mask_queries(AttentionBlock *x, Val tile, Scores s) {
   if (!x->a->causal && x->a->window <= 0) return;
   int64_t ahead = x->a->n_keys - x->a->n_queries;
   Val first_query = build_add(b, build_mul(b, tile, build_i32(b, x->n)), build_i32(b, ahead));
-  Val last_key = x->a->wgmma ? build_add(b, x->first_row, build_i32(b, 16 * x->m_tiles * x->warps - 1))
-                             : build_add(b, build_add(b, x->first_row, x->warp_row), build_i32(b, 16 * x->m_tiles - 1));
-  Var held[ATTENTION_M_TILES][ATTENTION_N_TILES][4];
-  for (int m = 0; m < x->m_tiles; m++)
-    for (int t = 0; t < x->n / 8; t++)
-      for (int i = 0; i < 4; i++) held[m][t][i] = build_var(b, b->f32, s[m][t][i]);
+  Val last_key = x->a->wgmma ? build_add(b, x->first_row, build_i32(b, 16 * x->warps - 1))
+                             : build_add(b, build_add(b, x->first_row, x->warp_row), build_i32(b, 15));
+  Var held[ATTENTION_N_TILES][4];
+  for (int t = 0; t < x->n / 8; t++)
+    for (int i = 0; i < 4; i++) held[t][i] = build_var(b, b->f32, s[t][i]);
   Branch masked;
   build_if(b, &masked, x->a->window > 0 ? LLVMConstInt(b->i1, 1, false) : build_less(b, first_query, last_key));
-  for (int m = 0; m < x->m_tiles; m++)
-    for (int t = 0; t < x->n / 8; t++)
-      for (int i = 0; i < 4; i++) {
-        Val column = attention_column(x, tile, t, i % 2), row = attention_row(x, m, i / 2), s_new = s[m][t][i];
-        if (x->a->causal)
-          s_new = build_select(b, build_less(b, build_add(b, column, build_i32(b, ahead)), row),
-                               build_f32(b, -INFINITY), s_new);
-        Val near = attention_near(b, x->a, column, row);
-        if (near) s_new = build_select(b, near, s_new, build_f32(b, -INFINITY));
-        build_set(b, held[m][t][i], s_new);
-      }
+  for (int t = 0; t < x->n / 8; t++)
+    for (int i = 0; i < 4; i++) {
+      Val column = attention_column(x, tile, t, i % 2), row = attention_row(x, i / 2), s_new = s[t][i];
+      if (x->a->causal)
+        s_new = build_select(b, build_less(b, build_add(b, column, build_i32(b, ahead)), row), build_f32(b, -INFINITY),
+                             s_new);
+      Val near = attention_near(b, x->a, column, row);
+      if (near) s_new = build_select(b, near, s_new, build_f32(b, -INFINITY));
+      build_set(b, held[t][i], s_new);
+    }
   build_if_end(b, &masked);
-  for (int m = 0; m < x->m_tiles; m++)
-    for (int t = 0; t < x->n / 8; t++)
-      for (int i = 0; i < 4; i++) s[m][t][i] = build_get(b, held[m][t][i]);
+  for (int t = 0; t < x->n / 8; t++)
+    for (int i = 0; i < 4; i++) s[t][i] = build_get(b, held[t][i]);
 }
 
 void attention_column_values(AttentionBlock *x, const AttentionColumns *c, int which, Val parity, int t, Val out[2]) {
@@ -269,13 +261,11 @@ void attention_backward_kv(LLVMModuleRef module, const Attention *a, const char 
     attention_column_values(&x, &columns, 0, pipeline.parity, t, lse);
     attention_column_values(&x, &columns, 1, pipeline.parity, t, delta);
     for (int i = 0; i < 2; i++) lse[i] = build_fmul(b, lse[i], build_f32(b, M_LOG2E));
-    for (int m = 0; m < x.m_tiles; m++)
-      for (int i = 0; i < 4; i++) {
-        Val kept = attention_keep(&x, pipeline.head, attention_column(&x, pipeline.tile, t, i % 2),
-                                  attention_row(&x, m, i / 2));
-        attention_differentiate(&x, &s[m][t][i], &dp[m][t][i], lse[i % 2], delta[i % 2], kept,
-                                caps ? slope[m][t][i] : NULL);
-      }
+    for (int i = 0; i < 4; i++) {
+      Val kept = attention_keep(&x, pipeline.head, attention_column(&x, pipeline.tile, t, i % 2),
+                                attention_row(&x, i / 2));
+      attention_differentiate(&x, &s[t][i], &dp[t][i], lse[i % 2], delta[i % 2], kept, caps ? slope[t][i] : NULL);
+    }
   }
   attention_accumulate(&x, s, &streams[1].tile, &dv);
   attention_accumulate(&x, dp, &streams[0].tile, &dk);

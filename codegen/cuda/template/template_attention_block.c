@@ -96,7 +96,6 @@ AttentionOperands attention_declare(Build *b, LLVMModuleRef module, const Attent
 // least that an architecture has (8.9).
 static void choose_sizes(AttentionBlock *x, AttentionKernel kernel) {
   bool wide = tile_element_bytes(x->a->type) == 4;
-  x->m_tiles = 1;
   if (x->a->wgmma) {
     attention_wgmma_sizes(x, kernel);
     return;
@@ -116,7 +115,7 @@ void attention_begin(AttentionBlock *x, LLVMModuleRef module, const Attention *a
   Build *b = &x->b;
   x->p = attention_declare(b, module, a, kernel, name, 32 * x->warps);
   x->shared = a->wgmma ? build_wgmma_base(b) : build_shared_base(b);
-  int64_t rows = 16 * x->m_tiles * x->warps, blocks = (x->n_rows + rows - 1) / rows, shared = a->heads / a->groups;
+  int64_t rows = 16 * x->warps, blocks = (x->n_rows + rows - 1) / rows, shared = a->heads / a->groups;
   *launch = (TemplateLaunch){.grid = {blocks, keys ? a->groups : a->heads, a->batch}, .threads = 32 * x->warps};
   Val block, head = NULL;
   if (a->wgmma) attention_wgmma_place(x, keys, launch->grid, &block, &head);
@@ -130,7 +129,7 @@ void attention_begin(AttentionBlock *x, LLVMModuleRef module, const Attention *a
   if (!a->wgmma) x->batch = build_block_id(b, 'z');
   x->quad = build_div(b, b->lane, 4);
   x->place = build_mod(b, b->lane, 4);
-  x->warp_row = build_mul(b, b->warp, build_i32(b, 16 * x->m_tiles));
+  x->warp_row = build_mul(b, b->warp, build_i32(b, 16));
   if (x->p.key) x->key = build_random_key(b, x->p.key);
 }
 
@@ -162,19 +161,16 @@ Val attention_allocate(AttentionBlock *x, int bytes) {
 }
 
 void attention_rows(AttentionBlock *x, Rows *rows, Val base, const AttentionStrides *s, Val head) {
-  *rows = (Rows){.tile = {x->a->type, 16 * x->m_tiles * x->warps, x->a->head_dim, NULL}};
+  *rows = (Rows){.tile = {x->a->type, 16 * x->warps, x->a->head_dim, NULL}};
   rows->tile.base = attention_allocate(x, tile_bytes(&rows->tile));
   TileSource from = {attention_operand(x, base, s, head), s->row, x->first_row, x->n_rows};
   build_copy_tile(&x->b, &rows->tile, &from, 32 * x->warps);
 }
 
-static Val row_of_tile(AttentionBlock *x, int m) { return build_add(&x->b, x->warp_row, build_i32(&x->b, 16 * m)); }
-
 void attention_hold(AttentionBlock *x, Rows *rows) {
   rows->kept = true;
-  for (int m = 0; m < x->m_tiles; m++)
-    for (int step = 0; step < x->a->head_dim / tile_k(x->a->type); step++)
-      build_load_a(&x->b, &rows->tile, row_of_tile(x, m), 0, step, rows->a[m][step]);
+  for (int step = 0; step < x->a->head_dim / tile_k(x->a->type); step++)
+    build_load_a(&x->b, &rows->tile, x->warp_row, 0, step, rows->a[step]);
 }
 
 void attention_stream(AttentionBlock *x, Stream *stream, Val base, const AttentionStrides *s, Val head) {
@@ -199,9 +195,9 @@ void attention_copy(AttentionBlock *x, const Stream *stream, Val head, Val index
   build_copy_tile(&x->b, &to.tile, &to.source, 32 * x->warps);
 }
 
-Val attention_row(AttentionBlock *x, int m, int half) {
+Val attention_row(AttentionBlock *x, int half) {
   Build *b = &x->b;
-  return build_add(b, build_add(b, x->first_row, row_of_tile(x, m)), build_add(b, x->quad, build_i32(b, 8 * half)));
+  return build_add(b, build_add(b, x->first_row, x->warp_row), build_add(b, x->quad, build_i32(b, 8 * half)));
 }
 
 Val attention_column(AttentionBlock *x, Val tile_index, int tile, int element) {
@@ -213,77 +209,70 @@ Val attention_column(AttentionBlock *x, Val tile_index, int tile, int element) {
 void attention_scores(AttentionBlock *x, const Rows *rows, const Tile *tile, Scores s) {
   Build *b = &x->b;
   TileType type = x->a->type;
-  for (int m = 0; m < x->m_tiles; m++)
-    for (int t = 0; t < x->n / 8; t++)
-      for (int i = 0; i < 4; i++) s[m][t][i] = build_f32(b, 0);
+  for (int t = 0; t < x->n / 8; t++)
+    for (int i = 0; i < 4; i++) s[t][i] = build_f32(b, 0);
   for (int step = 0; step < x->a->head_dim / tile_k(type); step++) {
-    Val a[ATTENTION_M_TILES][4];
-    for (int m = 0; m < x->m_tiles; m++) {
-      if (!rows->kept) build_load_a(b, &rows->tile, row_of_tile(x, m), 0, step, a[m]);
-      for (int i = 0; i < 4 && rows->kept; i++) a[m][i] = rows->a[m][step][i];
-    }
+    Val a[4];
+    if (!rows->kept) build_load_a(b, &rows->tile, x->warp_row, 0, step, a);
+    for (int i = 0; i < 4 && rows->kept; i++) a[i] = rows->a[step][i];
     for (int t = 0; t < x->n / 8; t += 2) {
       Val pair[4];
       build_load_b(b, tile, 8 * t, step, pair);
-      for (int m = 0; m < x->m_tiles; m++)
-        for (int i = 0; i < 2; i++) build_mma(b, type, s[m][t + i], a[m], pair + 2 * i);
+      for (int i = 0; i < 2; i++) build_mma(b, type, s[t + i], a, pair + 2 * i);
     }
   }
 }
 
 void attention_sums(AttentionBlock *x, Sums *sums) {
-  for (int m = 0; m < x->m_tiles; m++)
-    for (int t = 0; t < x->a->head_dim / 8; t++)
-      for (int i = 0; i < 4; i++) sums->c[m][t][i] = build_var(&x->b, x->b.f32, build_f32(&x->b, 0));
+  for (int t = 0; t < x->a->head_dim / 8; t++)
+    for (int i = 0; i < 4; i++) sums->c[t][i] = build_var(&x->b, x->b.f32, build_f32(&x->b, 0));
 }
 
 void attention_accumulate(AttentionBlock *x, Scores p, const Tile *tile, Sums *sums) {
   Build *b = &x->b;
   TileType type = x->a->type;
   for (int step = 0; step < x->n / tile_k(type); step++) {
-    Val a[ATTENTION_M_TILES][4];
-    for (int m = 0; m < x->m_tiles; m++) build_narrow_a(b, type, p[m], step, a[m]);
+    Val a[4];
+    build_narrow_a(b, type, p, step, a);
     for (int t = 0; t < x->a->head_dim / 8; t += 2) {
       Val pair[4];
       build_load_b_transposed(b, tile, step, NULL, 8 * t, pair);
-      for (int m = 0; m < x->m_tiles; m++)
-        for (int j = 0; j < 2; j++) {
-          Val c[4];
-          for (int i = 0; i < 4; i++) c[i] = build_get(b, sums->c[m][t + j][i]);
-          build_mma(b, type, c, a[m], pair + 2 * j);
-          for (int i = 0; i < 4; i++) build_set(b, sums->c[m][t + j][i], c[i]);
-        }
+      for (int j = 0; j < 2; j++) {
+        Val c[4];
+        for (int i = 0; i < 4; i++) c[i] = build_get(b, sums->c[t + j][i]);
+        build_mma(b, type, c, a, pair + 2 * j);
+        for (int i = 0; i < 4; i++) build_set(b, sums->c[t + j][i], c[i]);
+      }
     }
   }
 }
 
-void attention_store(AttentionBlock *x, const Sums *sums, Val (*factor)[2], Val uniform, Val base,
+void attention_store(AttentionBlock *x, const Sums *sums, Val factor[2], Val uniform, Val base,
                      const AttentionStrides *s, Val head) {
   Build *b = &x->b;
   int bytes = tile_element_bytes(x->a->type);
   Val operand = attention_operand(x, base, s, head);
-  for (int m = 0; m < x->m_tiles; m++)
-    for (int half = 0; half < 2; half++) {
-      Val row = attention_row(x, m, half), by = factor ? factor[m][half] : uniform;
-      Val address = build_offset(b, operand,
-                                 build_add(b, build_mul(b, build_i64(b, row), i64_constant(x, s->row * bytes)),
-                                           build_i64(b, build_mul(b, x->place, build_i32(b, 2 * bytes)))));
-      Branch inside;
-      build_if(b, &inside, build_less(b, row, build_i32(b, x->n_rows)));
-      for (int t = 0; t < x->a->head_dim / 8; t++) {
-        Val low = build_fmul(b, build_get(b, sums->c[m][t][2 * half]), by),
-            high = build_fmul(b, build_get(b, sums->c[m][t][2 * half + 1]), by);
-        Val at = build_offset(b, address, build_i32(b, 8 * t * bytes));
-        if (bytes == 2) {
-          build_store(b, build_narrow(b, x->a->type, low, high), at, 4);
-        } else {
-          Val pair = LLVMBuildInsertElement(b->builder, LLVMGetPoison(LLVMVectorType(b->f32, 2)), low, build_i32(b, 0),
-                                            "");
-          build_store(b, LLVMBuildInsertElement(b->builder, pair, high, build_i32(b, 1), ""), at, 8);
-        }
+  for (int half = 0; half < 2; half++) {
+    Val row = attention_row(x, half), by = factor ? factor[half] : uniform;
+    Val address = build_offset(b, operand,
+                               build_add(b, build_mul(b, build_i64(b, row), i64_constant(x, s->row * bytes)),
+                                         build_i64(b, build_mul(b, x->place, build_i32(b, 2 * bytes)))));
+    Branch inside;
+    build_if(b, &inside, build_less(b, row, build_i32(b, x->n_rows)));
+    for (int t = 0; t < x->a->head_dim / 8; t++) {
+      Val low = build_fmul(b, build_get(b, sums->c[t][2 * half]), by),
+          high = build_fmul(b, build_get(b, sums->c[t][2 * half + 1]), by);
+      Val at = build_offset(b, address, build_i32(b, 8 * t * bytes));
+      if (bytes == 2) {
+        build_store(b, build_narrow(b, x->a->type, low, high), at, 4);
+      } else {
+        Val pair = LLVMBuildInsertElement(b->builder, LLVMGetPoison(LLVMVectorType(b->f32, 2)), low, build_i32(b, 0),
+                                          "");
+        build_store(b, LLVMBuildInsertElement(b->builder, pair, high, build_i32(b, 1), ""), at, 8);
       }
-      build_if_end(b, &inside);
     }
+    build_if_end(b, &inside);
+  }
 }
 
 void attention_store_gradient(AttentionBlock *x, const Sums *sums, double factor, Val base,
@@ -356,25 +345,24 @@ void attention_adjust(AttentionBlock *x, Val tile, bool keys_are_rows, Val head,
                        build_mul(b, of_head, i64_constant(x, 4 * a->bias_head)));
     base = build_offset(b, base, at);
   }
-  for (int m = 0; m < x->m_tiles; m++)
-    for (int t = 0; t < x->n / 8; t++)
-      for (int i = 0; i < 4; i++) {
-        Val row = attention_row(x, m, i / 2), column = attention_column(x, tile, t, i % 2);
-        Val query = build_min(b, keys_are_rows ? column : row, build_i32(b, a->n_queries - 1)),
-            key = build_min(b, keys_are_rows ? row : column, build_i32(b, a->n_keys - 1));
-        if (a->softcap > 0) {
-          Val u = build_fmul(b, s[m][t][i], build_f32(b, a->scale / a->softcap)),
-              size = build_intrinsic(b, "llvm.fabs", b->f32, 1, &u);
-          Val tanh = attention_tanh(b, u, build_exp2(b, build_fmul(b, size, build_f32(b, -2 * M_LOG2E))));
-          if (slope) slope[m][t][i] = build_fsub(b, build_f32(b, 1), build_fmul(b, tanh, tanh));
-          s[m][t][i] = build_fmul(b, tanh, build_f32(b, a->softcap / a->scale));
-        }
-        if (!base) continue;
-        Val index = build_add(b, build_mul(b, build_i64(b, query), i64_constant(x, a->n_keys)), build_i64(b, key));
-        Val bias = build_load(b, b->f32, build_offset(b, base, build_mul(b, index, i64_constant(x, 4))), 4);
-        // Beyond the last query all operands are zeros, and scores too must not become large.
-        if (keys_are_rows)
-          bias = build_select(b, build_less(b, column, build_i32(b, a->n_queries)), bias, build_f32(b, 0));
-        s[m][t][i] = build_ffma(b, bias, build_f32(b, 1 / a->scale), s[m][t][i]);
+  for (int t = 0; t < x->n / 8; t++)
+    for (int i = 0; i < 4; i++) {
+      Val row = attention_row(x, i / 2), column = attention_column(x, tile, t, i % 2);
+      Val query = build_min(b, keys_are_rows ? column : row, build_i32(b, a->n_queries - 1)),
+          key = build_min(b, keys_are_rows ? row : column, build_i32(b, a->n_keys - 1));
+      if (a->softcap > 0) {
+        Val u = build_fmul(b, s[t][i], build_f32(b, a->scale / a->softcap)),
+            size = build_intrinsic(b, "llvm.fabs", b->f32, 1, &u);
+        Val tanh = attention_tanh(b, u, build_exp2(b, build_fmul(b, size, build_f32(b, -2 * M_LOG2E))));
+        if (slope) slope[t][i] = build_fsub(b, build_f32(b, 1), build_fmul(b, tanh, tanh));
+        s[t][i] = build_fmul(b, tanh, build_f32(b, a->softcap / a->scale));
       }
+      if (!base) continue;
+      Val index = build_add(b, build_mul(b, build_i64(b, query), i64_constant(x, a->n_keys)), build_i64(b, key));
+      Val bias = build_load(b, b->f32, build_offset(b, base, build_mul(b, index, i64_constant(x, 4))), 4);
+      // Beyond the last query all operands are zeros, and scores too must not become large.
+      if (keys_are_rows)
+        bias = build_select(b, build_less(b, column, build_i32(b, a->n_queries)), bias, build_f32(b, 0));
+      s[t][i] = build_ffma(b, bias, build_f32(b, 1 / a->scale), s[t][i]);
+    }
 }

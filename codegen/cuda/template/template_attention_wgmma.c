@@ -117,15 +117,15 @@ void wgmma_scores(AttentionBlock *x, const Panels *p, Val rows, const Panels *q,
   Wgmma w = {.type = x->a->type, .columns = x->n};
   build_wgmma_fence(b);
   for (int t = 0; t < x->n / 8; t++)
-    for (int i = 0; i < 4; i++) s[0][t][i] = LLVMGetPoison(b->f32);   // not read
+    for (int i = 0; i < 4; i++) s[t][i] = LLVMGetPoison(b->f32);   // not read
   for (int step = 0; step < x->a->head_dim / WGMMA_DEPTH; step++) {
     Val a = build_descriptor_on(b, rows, step_bytes(x, p, step));
-    build_wgmma(b, &w, s[0][0], &a, build_descriptor_on(b, columns, step_bytes(x, q, step)), build_i32(b, step > 0));
+    build_wgmma(b, &w, s[0], &a, build_descriptor_on(b, columns, step_bytes(x, q, step)), build_i32(b, step > 0));
   }
 }
 
 void wgmma_weights(AttentionBlock *x, Scores s, Weights w) {
-  for (int step = 0; step < x->n / WGMMA_DEPTH; step++) build_narrow_a(&x->b, x->a->type, s[0], step, w[step]);
+  for (int step = 0; step < x->n / WGMMA_DEPTH; step++) build_narrow_a(&x->b, x->a->type, s, step, w[step]);
 }
 
 void wgmma_accumulate(AttentionBlock *x, Weights weights, Val depth, Val sums[ATTENTION_SUMS]) {
@@ -138,7 +138,7 @@ void wgmma_accumulate(AttentionBlock *x, Weights weights, Val depth, Val sums[AT
 }
 
 void wgmma_wait_scores(AttentionBlock *x, int groups_pending, Scores s) {
-  build_wgmma_wait(&x->b, groups_pending, x->n / 2, s[0][0]);
+  build_wgmma_wait(&x->b, groups_pending, x->n / 2, s[0]);
 }
 
 void wgmma_wait_sums(AttentionBlock *x, int groups_pending, Val sums[ATTENTION_SUMS], Weights w) {
@@ -152,11 +152,11 @@ void wgmma_wait_sums(AttentionBlock *x, int groups_pending, Val sums[ATTENTION_S
 }
 
 void wgmma_get_sums(AttentionBlock *x, const Sums *sums, Val out[ATTENTION_SUMS]) {
-  for (int i = 0; i < x->a->head_dim / 2; i++) out[i] = build_get(&x->b, sums->c[0][i / 4][i % 4]);
+  for (int i = 0; i < x->a->head_dim / 2; i++) out[i] = build_get(&x->b, sums->c[i / 4][i % 4]);
 }
 
 void wgmma_set_sums(AttentionBlock *x, const Sums *sums, Val values[ATTENTION_SUMS]) {
-  for (int i = 0; i < x->a->head_dim / 2; i++) build_set(&x->b, sums->c[0][i / 4][i % 4], values[i]);
+  for (int i = 0; i < x->a->head_dim / 2; i++) build_set(&x->b, sums->c[i / 4][i % 4], values[i]);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -168,26 +168,26 @@ static void softmax(AttentionBlock *x, Scores s, RowState *state, Val fade[2]) {
   Build *b = &x->b;
   Val scale = build_f32(b, x->a->scale * M_LOG2E);
   for (int half = 0; half < 2; half++) {
-    Val before = build_get(b, state->max[0][half]), most[2], sum[2];
+    Val before = build_get(b, state->max[half]), most[2], sum[2];
     for (int i = 0; i < 2; i++) {
-      most[i] = s[0][0][2 * half + i];
-      for (int t = 1; t < x->n / 8; t++) most[i] = build_fmax(b, most[i], s[0][t][2 * half + i]);
+      most[i] = s[0][2 * half + i];
+      for (int t = 1; t < x->n / 8; t++) most[i] = build_fmax(b, most[i], s[t][2 * half + i]);
     }
     most[0] = attention_quad(x, build_fmax(b, before, build_fmax(b, most[0], most[1])), true);
     // A row that has seen no key yet: -infinity minus itself would be NaN.
     Val safe = build_select(b, build_fequal(b, most[0], build_f32(b, -INFINITY)), build_f32(b, 0), most[0]),
         shift = build_fmul(b, safe, scale);
     fade[half] = build_exp2(b, build_fmul(b, build_fsub(b, before, safe), scale));
-    sum[0] = build_fmul(b, build_get(b, state->sum[0][half]), fade[half]);
+    sum[0] = build_fmul(b, build_get(b, state->sum[half]), fade[half]);
     sum[1] = build_f32(b, 0);
     for (int t = 0; t < x->n / 8; t++)
       for (int i = 0; i < 2; i++) {
-        Val *p = &s[0][t][2 * half + i];
+        Val *p = &s[t][2 * half + i];
         *p = build_exp2(b, build_fsub(b, build_fmul(b, *p, scale), shift));
         sum[i] = build_fadd(b, sum[i], *p);
       }
-    build_set(b, state->max[0][half], most[0]);
-    build_set(b, state->sum[0][half], build_fadd(b, sum[0], sum[1]));
+    build_set(b, state->max[half], most[0]);
+    build_set(b, state->sum[half], build_fadd(b, sum[0], sum[1]));
   }
 }
 

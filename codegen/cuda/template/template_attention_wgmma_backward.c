@@ -89,7 +89,7 @@ void attention_wgmma_backward_q(LLVMModuleRef module, const Attention *a, const 
            (const AttentionStrides *[]){&a->k, &a->v}, x->group);
   g.pipeline = (Pipeline){.heads = 1, .first = build_i32(b, 0), .end = attention_tiles_end(x)};
   copy_first(&g);
-  Val lse2[ATTENTION_M_TILES][2], delta[ATTENTION_M_TILES][2];
+  Val lse2[2], delta[2];
   attention_row_values(x, lse2, delta);
   Sums dq;
   attention_sums(x, &dq);
@@ -98,8 +98,8 @@ void attention_wgmma_backward_q(LLVMModuleRef module, const Attention *a, const 
   attention_mask_keys(x, g.pipeline.tile, s);
   for (int t = 0; t < x->n / 8; t++)
     for (int i = 0; i < 4; i++) {
-      Val kept = attention_keep(x, NULL, attention_row(x, 0, i / 2), attention_column(x, g.pipeline.tile, t, i % 2));
-      attention_differentiate(x, &s[0][t][i], &dp[0][0][t][i], lse2[0][i / 2], delta[0][i / 2], kept, NULL);
+      Val kept = attention_keep(x, NULL, attention_row(x, i / 2), attention_column(x, g.pipeline.tile, t, i % 2));
+      attention_differentiate(x, &s[t][i], &dp[0][t][i], lse2[i / 2], delta[i / 2], kept, NULL);
     }
   end(&g, 1, dp, (int[]){0}, &dq);
   attention_store_gradient(x, &dq, a->scale, x->p.dq, &a->q, x->head);
@@ -134,8 +134,8 @@ void attention_wgmma_backward_kv(LLVMModuleRef module, const Attention *a, const
     for (int i = 0; i < 2; i++) lse[i] = build_fmul(b, lse[i], build_f32(b, M_LOG2E));
     for (int i = 0; i < 4; i++) {
       Val kept = attention_keep(x, g.pipeline.head, attention_column(x, g.pipeline.tile, t, i % 2),
-                                attention_row(x, 0, i / 2));
-      attention_differentiate(x, &s[0][0][t][i], &s[1][0][t][i], lse[i % 2], delta[i % 2], kept, NULL);
+                                attention_row(x, i / 2));
+      attention_differentiate(x, &s[0][t][i], &s[1][t][i], lse[i % 2], delta[i % 2], kept, NULL);
     }
   }
   end(&g, 2, s, (int[]){1, 0}, sums);
