@@ -35,24 +35,26 @@ static bool takes_part(const EmittedKernel *k, bool attention) {
   return template_launches(k) && (template_attention_of(k) != NULL) == attention;
 }
 
+static void build_template(LLVMModuleRef module, const CudaTemplate *t, int launch, const char *symbol) {
+  TemplateLaunch ignored;
+  switch (t->kind) {
+  case TEMPLATE_CONV:
+    if (launch == conv_template_launches(&t->conv)) conv_fold_build(module, &t->conv, symbol);
+    else conv_template_build(module, &t->conv, launch, symbol);
+    break;
+  case TEMPLATE_DEPTHWISE: depthwise_build(module, &t->depthwise, launch, symbol); break;
+  case TEMPLATE_ATTENTION: attention_build(module, &t->attention, launch, symbol, &ignored); break;
+  case TEMPLATE_COLLECTIVE: collective_build(module, &t->collective, symbol); break;
+  case TEMPLATE_ROWS: rows_template_build(module, &t->rows, symbol); break;
+  }
+}
+
 static void add_templates(LLVMModuleRef module, const EmittedKernels *kernels, bool attention) {
   for (int i = 0; i < kernels->n; i++) {
     const EmittedKernel *k = &kernels->items[i];
     for (int j = 0; takes_part(k, attention) && j < template_launches(k); j++) {
       const char *symbol = k->launches[j].symbol;   // many shapes share it
-      if (LLVMGetNamedFunction(module, symbol)) continue;
-      const ConvShape *conv = template_conv_of(k);
-      const NncConv *depthwise = template_depthwise_of(k);
-      const CollectiveTemplate *collective = template_collective_of(k);
-      if (conv && j == conv_template_launches(conv)) conv_fold_build(module, conv, symbol);
-      else if (conv) conv_template_build(module, conv, j, symbol);
-      else if (depthwise) depthwise_build(module, depthwise, j, symbol);
-      else if (collective) collective_build(module, collective, symbol);
-      else if (template_rows_of(k)) rows_template_build(module, template_rows_of(k), symbol);
-      else {
-        TemplateLaunch launch;
-        attention_build(module, template_attention_of(k), j, symbol, &launch);
-      }
+      if (!LLVMGetNamedFunction(module, symbol)) build_template(module, k->template, j, symbol);
     }
   }
 }

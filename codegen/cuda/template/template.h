@@ -363,11 +363,14 @@ typedef struct CudaTemplate {
   };
 } CudaTemplate;
 // NULL where the kernel is from another template, or written as text.
-ConvShape *template_conv_of(const EmittedKernel *k);
-const NncConv *template_depthwise_of(const EmittedKernel *k);
-const Attention *template_attention_of(const EmittedKernel *k);
-const CollectiveTemplate *template_collective_of(const EmittedKernel *k);
-const NncRows *template_rows_of(const EmittedKernel *k);
+static inline ConvShape *template_conv_of(const EmittedKernel *k) {
+  CudaTemplate *t = k->template;
+  return t && t->kind == TEMPLATE_CONV ? &t->conv : NULL;
+}
+static inline const Attention *template_attention_of(const EmittedKernel *k) {
+  const CudaTemplate *t = k->template;
+  return t && t->kind == TEMPLATE_ATTENTION ? &t->attention : NULL;
+}
 
 // codegen/cuda/collective.c; parameters: sum (n), parts (ranks, n), n, ranks, adds; or to (n), from (n), n
 void collective_build(LLVMModuleRef module, const CollectiveTemplate *c, const char *name);
