@@ -66,6 +66,7 @@ typedef struct Divisor {
 void template_divisor(int32_t out[3], int64_t d);      // what they are for d
 Val build_div_by(Build *b, Val x, const Divisor *d);   // x: i32, below 2^31
 Val build_mod_by(Build *b, Val x, const Divisor *d);
+Val build_divide(Build *b, Val x, const Divisor *d, Val *rest);   // both
 Val build_xor(Build *b, Val x, Val y);
 Val build_and(Build *b, Val x, Val y);   // i1 too
 Val build_or(Build *b, Val x, Val y);

@@ -134,8 +134,15 @@ Val build_div_by(Build *b, Val x, const Divisor *d) {
                             "");
   return LLVMBuildLShr(b->builder, build_add(b, high, x), d->shift, "");
 }
+Val build_divide(Build *b, Val x, const Divisor *d, Val *rest) {
+  Val quotient = build_div_by(b, x, d);
+  *rest = build_sub(b, x, build_mul(b, quotient, d->value));
+  return quotient;
+}
 Val build_mod_by(Build *b, Val x, const Divisor *d) {
-  return build_sub(b, x, build_mul(b, build_div_by(b, x, d), d->value));
+  Val rest;
+  build_divide(b, x, d, &rest);
+  return rest;
 }
 
 Val build_xor(Build *b, Val x, Val y) { return LLVMBuildXor(b->builder, x, y, ""); }

@@ -27,9 +27,7 @@ PixelRow conv_pixel_row(Build *b, const ConvShape *c, Val position) {
   if (conv_dense(c))
     return (PixelRow){.inside = build_less(b, position, conv_number(b, CONV_POSITIONS)), .first = position};
   Divisor of_image = conv_divisor(b, CONV_IMAGE_POSITIONS), of_row = conv_divisor(b, CONV_ROW_POSITIONS);
-  Val image = build_div_by(b, position, &of_image),
-      in_image = build_sub(b, position, build_mul(b, image, of_image.value));
-  Val y = build_div_by(b, in_image, &of_row), x = build_sub(b, in_image, build_mul(b, y, of_row.value));
+  Val in_image, x, image = build_divide(b, position, &of_image, &in_image), y = build_divide(b, in_image, &of_row, &x);
   // as far above the image as no tap reaches, where it is not
   PixelRow row = {.inside = build_less(b, position, conv_number(b, CONV_POSITIONS))};
   row.y = build_add(b, build_mul(b, y, conv_number(b, CONV_MULTIPLY)), conv_number(b, CONV_OFFSET));
@@ -43,8 +41,7 @@ void conv_tap(Build *b, const ConvShape *c, Val tap, Val *ky, Val *kx) {
   *ky = *kx = build_i32(b, 0);
   if (conv_one_tap(c)) return;
   Divisor width = conv_divisor(b, CONV_KERNEL_WIDTH);
-  *ky = build_div_by(b, tap, &width);
-  *kx = build_sub(b, tap, build_mul(b, *ky, width.value));
+  *ky = build_divide(b, tap, &width, kx);
 }
 
 // start + k tap, divided; *valid gets the condition that the quotient is whole and below size.
@@ -128,12 +125,11 @@ static Val copy_step(ConvProductBlock *x, Val step, Val stage) {
   bool taps_inside = x->c->wgmma && !conv_one_tap(x->c);
   if (taps_inside) {   // the taps of the same channels follow each other: most of their pixels are in the L1 cache
     Divisor taps = conv_divisor(b, CONV_TAPS);
-    Val of_channels = build_div_by(b, step, &taps);
-    tap = build_sub(b, step, build_mul(b, of_channels, taps.value));
+    Val of_channels = build_divide(b, step, &taps, &tap);
     channel = build_mul(b, of_channels, build_i32(b, block));
   } else if (!conv_one_tap(x->c)) {
-    tap = build_div_by(b, step, &x->steps_of_tap);
-    channel = build_mul(b, build_sub(b, step, build_mul(b, tap, x->steps_of_tap.value)), build_i32(b, block));
+    tap = build_divide(b, step, &x->steps_of_tap, &channel);
+    channel = build_mul(b, channel, build_i32(b, block));
   }
   conv_tap(b, x->c, tap, &ky, &kx);
   channel = build_add(b, channel, x->chunk_channel);
@@ -322,13 +318,11 @@ static void build_reorder(LLVMModuleRef module, const ConvShape *c, const char *
   build_if(&b, &inside, build_less(&b, i, conv_number(&b, CONV_WEIGHTS)));
   Divisor ci = conv_divisor(&b, CONV_CHANNELS_IN), oi = conv_divisor(&b, CONV_CHANNELS_OUT),
           taps = conv_divisor(&b, CONV_TAPS), *inner = input_gradient ? &oi : &ci;
-  Val row_tap = build_div_by(&b, i, inner), last = build_sub(&b, i, build_mul(&b, row_tap, inner->value));
-  Val row = build_div_by(&b, row_tap, &taps), tap = build_sub(&b, row_tap, build_mul(&b, row, taps.value)), o = row,
-      channel = last;
+  Val last, tap, row_tap = build_divide(&b, i, inner, &last), row = build_divide(&b, row_tap, &taps, &tap), o = row,
+                 channel = last;
   if (input_gradient) {
-    Val group = build_div_by(&b, row, &ci);
+    Val group = build_divide(&b, row, &ci, &channel);
     o = build_add(&b, build_mul(&b, group, oi.value), last);
-    channel = build_sub(&b, row, build_mul(&b, group, ci.value));
   }
   Val source = build_add(&b, build_mul(&b, build_add(&b, build_mul(&b, o, ci.value), channel), taps.value), tap);
   LLVMTypeRef type = bytes == 2 ? b.i16 : b.i32;

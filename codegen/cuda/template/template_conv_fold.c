@@ -60,8 +60,7 @@ void conv_fold_build(LLVMModuleRef module, const ConvShape *c, const char *name)
   Val fold = build_i32(b, CONV_FOLD),
       tiles = build_div(b, build_add(b, f.positions, build_i32(b, CONV_ROWS - 1)), CONV_ROWS);
   Val i = build_thread_number(b, CONV_THREADS);
-  f.part = build_div_by(b, i, &channels);
-  f.channel = build_sub(b, i, build_mul(b, f.part, channels.value));
+  f.part = build_divide(b, i, &channels, &f.channel);
   f.first = build_mul(b, f.part, fold);
   f.end = build_min(b, build_add(b, f.first, fold), tiles);
   Branch inside;

@@ -156,13 +156,12 @@ static void begin_block(WeightBlock *w) {
   w->first_row = build_mul(b, build_block_id(b, 'y'), build_i32(b, w->tile_rows));
   Val z = build_block_id(b, 'z'), size = conv_number(b, CONV_PART_POSITIONS);
   Divisor parts = conv_divisor(b, CONV_PARTS), channels = conv_divisor(b, CONV_CHANNELS_IN);
-  w->group = build_div_by(b, z, &parts);
-  w->part = build_sub(b, z, build_mul(b, w->group, parts.value));
+  w->group = build_divide(b, z, &parts, &w->part);
   w->begin = build_mul(b, w->part, size);
   w->end = build_min(b, build_add(b, w->begin, size), conv_number(b, CONV_POSITIONS));
   Val chunk = build_mul(b, build_mod(b, b->tid, chunks), build_i32(b, tile_chunk(c->type))),
       column = build_add(b, w->first_column, chunk);
-  Val tap = build_div_by(b, column, &channels), channel = build_sub(b, column, build_mul(b, tap, channels.value));
+  Val channel, tap = build_divide(b, column, &channels, &channel);
   conv_tap(b, c, tap, &w->ky, &w->kx);
   w->channel = build_add(b, build_mul(b, w->group, channels.value), channel);
   w->has_column = build_less(b, column, w->columns);
@@ -229,9 +228,7 @@ void conv_sum(LLVMModuleRef module, const ConvShape *c, const char *name) {
                        build_load(&b, type, build_offset(&b, from, build_mul(&b, build_i64(&b, p), step)), bytes)));
   build_loop_end(&b, &loop);
   Divisor ci = conv_divisor(&b, CONV_CHANNELS_IN), taps = conv_divisor(&b, CONV_TAPS);
-  Val row_tap = build_div_by(&b, i, &ci), channel = build_sub(&b, i, build_mul(&b, row_tap, ci.value)),
-      o = build_div_by(&b, row_tap, &taps);
-  Val tap = build_sub(&b, row_tap, build_mul(&b, o, taps.value));
+  Val channel, tap, row_tap = build_divide(&b, i, &ci, &channel), o = build_divide(&b, row_tap, &taps, &tap);
   Val to = build_add(&b, build_mul(&b, build_add(&b, build_mul(&b, o, ci.value), channel), taps.value), tap);
   int result = tile_element_bytes(c->result);
   build_store(&b, build_rounded(&b, c->result, build_get(&b, sum)),

@@ -165,13 +165,6 @@ static void begin(Depthwise *d, LLVMModuleRef module, const NncConv *c, const ch
   d->vector = LLVMVectorType(d->element, (unsigned)d->lanes);
 }
 
-// a / by, and *rest.
-static Val divide(Build *b, Val a, const Divisor *by, Val *rest) {
-  Val q = build_div_by(b, a, by);
-  *rest = build_sub(b, a, build_mul(b, q, by->value));
-  return q;
-}
-
 static Val zero(Depthwise *d) { return LLVMConstNull(d->vector); }
 static Val multiply_add(Depthwise *d, Val x, Val y, Val sum) {
   return build_intrinsic(&d->b, "llvm.fma", d->vector, 3, (Val[]){x, y, sum});
@@ -235,8 +228,8 @@ typedef struct Place {
 static Place place_of(Depthwise *d, Val i) {
   Build *b = &d->b;
   Divisor of_channels = divisor(d, OF_CHANNELS), of_strips = divisor(d, OF_STRIPS), of_rows = divisor(d, OF_ROWS);
-  Val vector, column, y, rest = divide(b, i, &of_channels, &vector), row = divide(b, rest, &of_strips, &column),
-                         image = divide(b, row, &of_rows, &y);
+  Val vector, column, y, rest = build_divide(b, i, &of_channels, &vector),
+                         row = build_divide(b, rest, &of_strips, &column), image = build_divide(b, row, &of_rows, &y);
   d->channel = build_mul(b, vector, constant(d, d->lanes));
   Val x = build_mul(b, column, constant(d, strip(d->c)));
   return (Place){build_mul(b, image, number(d, HEIGHT)), y, x,
@@ -325,7 +318,7 @@ static void add_pixels(Depthwise *d, Val x, Val dy, Val first_row, int64_t rows,
   Val high = build_min(b, build_add(b, low, number(d, PART_POSITIONS)), number(d, POSITIONS));
   Loop loop;
   Val p = build_loop(b, &loop, build_add(b, low, first_row), high, (int)rows), ox, oy;
-  Val row = divide(b, p, &of_width, &ox), image = divide(b, row, &of_rows, &oy),
+  Val row = build_divide(b, p, &of_width, &ox), image = build_divide(b, row, &of_rows, &oy),
       image_rows = build_mul(b, image, number(d, HEIGHT));
   Val g = load_vector(d, dy, build_add(b, build_mul(b, p, number(d, CHANNELS)), d->channel));
   Val y0 = build_add(b, build_mul(b, oy, constant(d, c->stride[0])), number(d, OFFSET_Y)),

@@ -106,9 +106,9 @@ static void build_reorder(LLVMModuleRef module, const ConvShape *c, const char *
   Divisor of_results = divisor_of_results(&g),
           of_summed = conv_divisor(b, gradient ? CONV_CHANNELS_OUT : CONV_CHANNELS_IN),
           taps = conv_divisor(b, CONV_TAPS);
-  Val rest = build_div_by(b, i, &of_results), result = build_sub(b, i, build_mul(b, rest, of_results.value));
-  Val group_tap = build_div_by(b, rest, &of_summed), sum = build_sub(b, rest, build_mul(b, group_tap, of_summed.value));
-  Val group = build_div_by(b, group_tap, &taps), tap = build_sub(b, group_tap, build_mul(b, group, taps.value));
+  Val result, sum, tap, rest = build_divide(b, i, &of_results, &result),
+                        group_tap = build_divide(b, rest, &of_summed, &sum),
+                        group = build_divide(b, group_tap, &taps, &tap);
   Divisor *outer = gradient ? &of_summed : &of_results, *inner = gradient ? &of_results : &of_summed;
   Val o = build_add(b, build_mul(b, group, outer->value), gradient ? sum : result);
   Val source = build_add(b,
@@ -158,10 +158,9 @@ static void build_product(LLVMModuleRef module, const ConvShape *c, const char *
   g.out = build_parameter(b, 2, "out");
   g.weights = build_parameter(b, 3, "weights");
   Divisor of_vectors = conv_divisor(b, CONV_COLUMN_TILES), of_results = divisor_of_results(&g);
-  Val i = build_thread_number(b, CONV_THREADS), strip = build_div_by(b, i, &of_vectors);
-  g.place = build_mul(b, build_sub(b, i, build_mul(b, strip, of_vectors.value)), build_i32(b, g.own));
-  g.group = build_div_by(b, g.place, &of_results);
-  g.channel = build_sub(b, g.place, build_mul(b, g.group, of_results.value));
+  Val vector, strip = build_divide(b, build_thread_number(b, CONV_THREADS), &of_vectors, &vector);
+  g.place = build_mul(b, vector, build_i32(b, g.own));
+  g.group = build_divide(b, g.place, &of_results, &g.channel);
   g.first = build_mul(b, strip, build_i32(b, STRIP));
   Branch inside;
   build_if(b, &inside, build_less(b, g.first, conv_number(b, CONV_POSITIONS)));

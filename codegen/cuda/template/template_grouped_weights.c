@@ -122,8 +122,7 @@ void conv_grouped_weights(LLVMModuleRef module, const ConvShape *c, const char *
   Val has_pair = build_less(b, pair, conv_number(b, CONV_COLUMN_TILES));
   // the others work in vain
   Val place = build_mul(b, build_select(b, has_pair, pair, build_i32(b, 0)), build_i32(b, inputs(c)));
-  Val vector = build_div_by(b, place, &of_inputs);
-  w.channel = build_sub(b, place, build_mul(b, vector, of_inputs.value));
+  Val vector = build_divide(b, place, &of_inputs, &w.channel);
   w.output = build_mul(b, vector, build_i32(b, outputs(c)));
   w.input = build_add(b, build_mul(b, build_div_by(b, w.output, &of_outputs), of_inputs.value), w.channel);
   for (int o = 0; o < outputs(c); o++) w.sum[o] = build_var(b, w.vector, LLVMConstNull(w.vector));
