@@ -6,10 +6,8 @@ usage: check_onnx.py NNC WORKDIR [MODEL[:NAME=VALUE,...]]...      MODEL: a name 
 Prints for each model the largest difference as a part of the largest output, or the op that ONNX has no counterpart of. Exit status 1 where
 they differ by more than 1e-5, or a file is not valid. Needs onnx and onnxruntime; where Python has none it says "skipped" and ends with status 0.
 """
-import json
 import os
 import re
-import struct
 import subprocess
 import sys
 
@@ -20,6 +18,8 @@ try:
 except ImportError as e:
     print('skipped:', e)
     sys.exit(0)
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import golden_format as gf
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..')
 BOUND = 1e-5
@@ -34,22 +34,12 @@ CODES = {'float32': 'F32', 'float64': 'F64', 'int32': 'I32', 'int64': 'I64', 'ui
 
 
 def save(path, tensors):
-    header, blob = {}, b''
-    for name, t in tensors.items():
-        header[name] = {'dtype': CODES[t.dtype.name], 'shape': list(t.shape), 'data_offsets': [len(blob), len(blob) + t.nbytes]}
-        blob += t.tobytes()
-    text = json.dumps(header).encode()
-    with open(path, 'wb') as f:
-        f.write(struct.pack('<Q', len(text)) + text + blob)
+    gf.write_bytes(path, {name: (CODES[t.dtype.name], t.shape, t.tobytes()) for name, t in tensors.items()})
 
 
 def load(path):
-    with open(path, 'rb') as f:
-        data = f.read()
-    size, = struct.unpack('<Q', data[:8])
     names = {code: dtype for dtype, code in CODES.items()}
-    return {n: numpy.frombuffer(data[8 + size + e['data_offsets'][0]:8 + size + e['data_offsets'][1]], names[e['dtype']]).reshape(e['shape'])
-            for n, e in json.loads(data[8:8 + size]).items() if n != '__metadata__'}
+    return {name: numpy.frombuffer(data, names[dtype]).reshape(shape) for name, (dtype, shape, data) in gf.read_bytes(path).items()}
 
 
 def run(*command, cwd):

@@ -7,9 +7,7 @@ The modules below have the names, the layouts and the arithmetic of those progra
 safetensors file, `import` reads it through the mapping file of models/maps, `predict` must give the module's own outputs, and `export` the file's tensors, bit for bit.
 Needs PyTorch; where the Python that runs this has none, /usr/bin/python3 is tried, and without one it says "skipped" and ends with status 0.
 """
-import json
 import os
-import struct
 import subprocess
 import sys
 
@@ -24,6 +22,9 @@ except ImportError:
 import torch.nn as nn
 import torch.nn.functional as F
 
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import golden_format as gf
+
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..')
 CODES = {torch.float32: 'F32', torch.float16: 'F16', torch.bfloat16: 'BF16', torch.int64: 'I64', torch.int32: 'I32', torch.uint8: 'U8'}
 BOUND = 1e-4   # of the largest output
@@ -35,23 +36,7 @@ def raw(tensor):
 
 
 def save(path, tensors):
-    header, blob = {}, b''
-    for name, t in tensors.items():
-        data = raw(t)
-        header[name] = {'dtype': CODES[t.dtype], 'shape': list(t.shape), 'data_offsets': [len(blob), len(blob) + len(data)]}
-        blob += data
-    text = json.dumps(header).encode()
-    with open(path, 'wb') as f:
-        f.write(struct.pack('<Q', len(text)) + text + blob)
-
-
-def load(path):
-    """{name: (dtype, shape, bytes)}"""
-    with open(path, 'rb') as f:
-        data = f.read()
-    size, = struct.unpack('<Q', data[:8])
-    header = json.loads(data[8:8 + size])
-    return {n: (e['dtype'], e['shape'], data[8 + size + e['data_offsets'][0]:8 + size + e['data_offsets'][1]]) for n, e in header.items() if n != '__metadata__'}
+    gf.write_bytes(path, {name: (CODES[t.dtype], t.shape, raw(t)) for name, t in tensors.items()})
 
 
 # --- torchvision.models.resnet50 --------------------------------------------------------------------------------------
@@ -243,12 +228,12 @@ def check(nnc, work, name, dtype_name):
         want = module(*inputs.values())
     want = want if isinstance(want, tuple) else (want,)
     worst = 0
-    for (got_name, (_, shape, data)), w in zip(load(path('outputs.st')).items(), want):
+    for (got_name, (_, shape, data)), w in zip(gf.read_bytes(path('outputs.st')).items(), want):
         got = torch.frombuffer(bytearray(data), dtype=torch.float32).view(shape)
         if list(w.shape) != list(shape):
             sys.exit(f'{name}: {got_name} is {shape}, PyTorch has {list(w.shape)}')
         worst = max(worst, ((got - w).abs().max() / w.abs().max()).item())
-    theirs, back = load(path('theirs.st')), load(path('back.st'))
+    theirs, back = gf.read_bytes(path('theirs.st')), gf.read_bytes(path('back.st'))
     different = [n for n in back if theirs.get(n) != back[n]]
     left = len(theirs) - len(back)
     ok = worst <= BOUND and not different

@@ -102,18 +102,30 @@ def difference(got, want):
 CODES = {'F32': 'f', 'F64': 'd', 'I32': 'i', 'I64': 'q', 'U8': 'B', 'BOOL': 'B'}
 
 
-def write_safetensors(path, tensors):
-    """tensors: {name: (dtype, shape, list)}"""
-    header, offset, parts = {}, 0, []
-    for name, (dtype, shape, values) in tensors.items():
-        data = array.array(CODES[dtype], values).tobytes()
+def write_bytes(path, tensors):
+    """tensors: {name: (dtype, shape, bytes)}, as a safetensors file"""
+    header, offset = {}, 0
+    for name, (dtype, shape, data) in tensors.items():
         header[name] = {'dtype': dtype, 'shape': list(shape), 'data_offsets': [offset, offset + len(data)]}
         offset += len(data)
-        parts.append(data)
     text = json.dumps(header).encode()
     text += b' ' * (-len(text) % 8)
     with open(path, 'wb') as f:
-        f.write(struct.pack('<Q', len(text)) + text + b''.join(parts))
+        f.write(struct.pack('<Q', len(text)) + text + b''.join(data for _, _, data in tensors.values()))
+
+
+def read_bytes(path):
+    """{name: (dtype, shape, bytes)} in file order."""
+    with open(path, 'rb') as f:
+        data = f.read()
+    (size,) = struct.unpack('<Q', data[:8])
+    header, data = json.loads(data[8:8 + size]), memoryview(data)[8 + size:]
+    return {name: (e['dtype'], e['shape'], bytes(data[slice(*e['data_offsets'])])) for name, e in header.items() if name != '__metadata__'}
+
+
+def write_safetensors(path, tensors):
+    """tensors: {name: (dtype, shape, list)}"""
+    write_bytes(path, {name: (dtype, shape, array.array(CODES[dtype], values).tobytes()) for name, (dtype, shape, values) in tensors.items()})
 
 
 def numbers(dtype, data):
@@ -126,14 +138,4 @@ def numbers(dtype, data):
 
 def read_safetensors(path):
     """{name: (dtype, shape, list)} in file order."""
-    with open(path, 'rb') as f:
-        data = f.read()
-    (size,) = struct.unpack('<Q', data[:8])
-    header = json.loads(data[8:8 + size])
-    tensors = {}
-    for name, entry in header.items():
-        if name == '__metadata__':
-            continue
-        begin, end = (8 + size + o for o in entry['data_offsets'])
-        tensors[name] = (entry['dtype'], entry['shape'], numbers(entry['dtype'], data[begin:end]))
-    return tensors
+    return {name: (dtype, shape, numbers(dtype, data)) for name, (dtype, shape, data) in read_bytes(path).items()}

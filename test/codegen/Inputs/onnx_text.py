@@ -1,32 +1,12 @@
 """A file of ONNX as text, read without ONNX: onnx_text.py MODEL [WEIGHTS]. With a safetensors file its tensors must be the initialisers of their names."""
-import json
+import os
 import struct
 import sys
 
-
-def fields(data):
-    at = 0
-
-    def varint():
-        nonlocal at
-        value = shift = 0
-        while True:
-            byte = data[at]
-            at += 1
-            value |= (byte & 127) << shift
-            shift += 7
-            if byte < 128:
-                return value - (1 << 64) if value >> 63 else value
-
-    while at < len(data):
-        key = varint()
-        if key & 7 == 0:
-            yield key >> 3, varint()
-        else:
-            n = {1: 8, 5: 4}.get(key & 7) or varint()
-            assert at + n <= len(data)
-            yield key >> 3, data[at:at + n]
-            at += n
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [os.path.join(HERE, '..', '..'), os.path.join(HERE, '..', '..', '..', 'tools')]
+import golden_format as gf
+from protobuf_fields import fields
 
 
 def every(data, field):
@@ -66,11 +46,6 @@ for node in every(graph, 1):
     known.update(every(node, 2))
     print(' '.join([first(node, 4).decode()] + [attribute(a) for a in every(node, 5)]), '<-', ', '.join(n.decode() for n in every(node, 1) if not n.startswith(b'/')))
 if len(sys.argv) > 2:
-    data = open(sys.argv[2], 'rb').read()
-    size, = struct.unpack('<Q', data[:8])
-    for name, e in json.loads(data[8:8 + size]).items():
-        if name == '__metadata__':
-            continue
-        begin, end = e['data_offsets']
-        assert weights[name] == (e['shape'], data[8 + size + begin:8 + size + end]), name
-        print('weight', name, e['shape'])
+    for name, (_, shape, data) in gf.read_bytes(sys.argv[2]).items():
+        assert weights[name] == (shape, data), name
+        print('weight', name, shape)

@@ -4,6 +4,9 @@ import os
 import struct
 import sys
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
+from protobuf_fields import fields
+
 
 def crc32c(data):
     crc = 0xFFFFFFFF
@@ -17,30 +20,6 @@ def crc32c(data):
 def masked(data):
     crc = crc32c(data)
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
-
-
-def fields(data):
-    at = 0
-
-    def varint():
-        nonlocal at
-        value = shift = 0
-        while True:
-            byte = data[at]
-            at += 1
-            value |= (byte & 127) << shift
-            shift += 7
-            if byte < 128:
-                return value
-
-    while at < len(data):
-        key = varint()
-        if key & 7 == 0:
-            yield key >> 3, varint()
-        else:
-            n = {1: 8, 5: 4}.get(key & 7) or varint()
-            yield key >> 3, data[at:at + n]
-            at += n
 
 
 def messages(data):
