@@ -15,7 +15,7 @@
 #include "support/version.h"
 
 typedef struct OptOptions {
-  const char *passes, *input, *output, *cpu, *gpu_arch;
+  const char *passes, *input, *output, *target, *cpu, *gpu_arch;
   DiagColor color;
   NnPipelineHooks hooks;
 } OptOptions;
@@ -53,7 +53,7 @@ static const Option rows[] = {
     OPTION(OptOptions, output, "output", "FILE", TEXT, "where the module goes; '-', the default, is standard output",
            .letter = 'o'),
     OPTION(OptOptions, cpu, "cpu", "NAME", TEXT, "the target's CPU (default: native)"),
-    OPTION_OF_GPU_ARCH(OptOptions, "the target is CUDA, for this architecture"),
+    OPTIONS_OF_TARGET(OptOptions),
     OPTIONS_OF_HOOKS(OptOptions),
     OPTION_THAT_STOPS("list-passes", NULL, list_passes, "the passes, in the order of the pipeline"),
     OPTION_THAT_STOPS("dump-irdl", NULL, dump_irdl, "the definition of the nn dialect, for mlir-opt --irdl-file=…"),
@@ -129,9 +129,8 @@ static bool write_module(MlirModule module, const char *path) {
 }
 
 static int run(const OptOptions *options) {
-  CodegenTarget *target = codegen_target_create(&(CodegenTargetOptions){.name = options->gpu_arch ? "cuda" : "host",
-                                                                        .cpu = options->cpu,
-                                                                        .gpu_arch = options->gpu_arch});
+  CodegenTarget *target = codegen_target_create(
+      &(CodegenTargetOptions){.name = options->target, .cpu = options->cpu, .gpu_arch = options->gpu_arch});
   if (!target) return NNC_EXIT_DIAGNOSTICS;
   NnPipeline pipeline;
   char error[NN_ERROR_SIZE];
@@ -154,11 +153,12 @@ static int run(const OptOptions *options) {
 }
 
 int main(int argc, char **argv) {
-  OptOptions options = {.passes = "", .output = "-", .cpu = "native", .hooks = {.verify_each = true}};
+  OptOptions options = {.passes = "", .output = "-", .target = "host", .cpu = "native", .hooks = {.verify_each = true}};
   argv[0] = (char[]){"nnc-opt"};
   int status = options_read(&command, NULL, argc, argv, &options);
   if (status < 0 && argc - optind != 1)
     status = options_misused(argv[0], "expected one input file%s", argc > optind ? ", found several" : "");
+  if (status < 0) status = options_check_arch(argv[0], options.target, &options.gpu_arch);
   options.input = argv[optind];
   return options_end("nnc-opt", status >= 0 ? status : run(&options));
 }

@@ -26,6 +26,13 @@ const char *const options_passes[] = {
     NULL,
 };
 
+const char *const options_targets[] = {
+#define CODEGEN_TARGET(name, spelling, doc) spelling,
+#include "codegen/targets.def"
+#undef CODEGEN_TARGET
+    NULL,
+};
+
 static int list_functions(const char *none) {
   (void)none;
   for (int i = 0; i < layer_count(); i++) {
@@ -145,11 +152,6 @@ static const char *read_file_name(char *text, void *out) {
 #define EMIT_WORD(name, doc) #name,
 #define EMIT_HELP(name, doc) "\n  " #name " - " doc
 static const char *const emits[] = {OPTIONS_EMIT(EMIT_WORD) NULL};
-static const char *const targets[] = {
-#define CODEGEN_TARGET(name, spelling, doc) spelling,
-#include "codegen/targets.def"
-#undef CODEGEN_TARGET
-    NULL};
 
 static const Option rows[] = {
     OPTION(Options, output, "output", "FILE", READ,
@@ -193,9 +195,7 @@ static const Option rows[] = {
            "what f32 products are made of on a GPU: f32 (default), or tf32, which is\n"
            "faster and keeps 11 bits of each factor",
            .words = OPTION_WORDS("f32", "tf32")),
-    OPTION(Options, target, "target", "NAME", WORD,
-           "host (default), cuda, or cuda-emu: cuda's kernels run by an emulator", .words = targets),
-    OPTION_OF_GPU_ARCH(Options, "architecture of the GPU for cuda (default: sm_80)"),
+    OPTIONS_OF_TARGET(Options),
     OPTION(Options, shard, "shard", "WHAT", WORD,
            "a program that several ranks can run (mpirun, torchrun, srun), each with its own\n"
            "micro-batch; each keeps all, but a part of WHAT: none, the optimizer's state, also\n"
@@ -328,10 +328,21 @@ static int check_header(const Options *options) {
   return status;
 }
 
+static bool is_cuda(const char *target) { return strncmp(target, "cuda", strlen("cuda")) == 0; }   // and cuda-emu
+
+int options_check_arch(const char *program, const char *target, const char **gpu_arch) {
+  if (!is_cuda(target)) {
+    if (!*gpu_arch) return -1;
+    return options_misused(program, "--gpu-arch=%s goes with --target=cuda", *gpu_arch);
+  }
+  if (!*gpu_arch) *gpu_arch = "sm_80";
+  return -1;
+}
+
 static int check(Options *options) {
-  bool cuda = strncmp(options->target, "cuda", strlen("cuda")) == 0;   // and cuda-emu
-  if (options->gpu_arch && !cuda)
-    return options_misused("nnc", "--gpu-arch=%s goes with --target=cuda", options->gpu_arch);
+  bool cuda = is_cuda(options->target);
+  int status = options_check_arch("nnc", options->target, &options->gpu_arch);
+  if (status >= 0) return status;
   if (options->emit == EMIT_ptx && !cuda) return options_misused("nnc", "--emit=ptx goes with --target=cuda");
   if (options->emit == EMIT_asm && strcmp(options->target, "cuda") == 0)
     return options_misused("nnc", "--emit=asm is for the host; for --target=cuda it is --emit=ptx");
@@ -343,10 +354,9 @@ static int check(Options *options) {
   if (options->kv_cache && (options->shard || (options->far && strcmp(options->far, "none") != 0)))
     return options_misused("nnc", "--kv-cache does not go with %s", options->shard ? "--shard" : "--far");
   if (options->math && !cuda) return options_misused("nnc", "--math=%s goes with --target=cuda", options->math);
-  int status = check_ranks(options);
+  status = check_ranks(options);
   if (status < 0) status = check_far(options);
   if (status >= 0) return status;
-  if (cuda && !options->gpu_arch) options->gpu_arch = "sm_80";
   if (options->math && !strcmp(options->math, "tf32") && !nn_gpu_arch_has_tf32(options->gpu_arch))
     return options_misused("nnc", "--math=tf32 needs sm_80 or later, not %s", options->gpu_arch);
   bool library = options->emit == EMIT_library, text = !emits_program(options) || options->sweep;

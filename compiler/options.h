@@ -93,9 +93,15 @@ const char *options_define(char *text, void *defines);   // NAME=VALUE, which is
     .letter = 'f', .argument = "max-errors=N", .kind = OPTION_COUNT, .at = offsetof(type, max_errors), \
     .most = 1000000, .help = "stop after N errors of a file, 0: never (default: 20)"                   \
   }
+extern const char *const options_targets[];   // the rows of targets.def
 const char *options_read_arch(char *text, void *out);
-#define OPTION_OF_GPU_ARCH(type, help_) \
-  OPTION(type, gpu_arch, "gpu-arch", "NAME", READ, help_, .read = options_read_arch)
+#define OPTIONS_OF_TARGET(type)                                                                                        \
+  OPTION(type, target, "target", "NAME", WORD, "host (default), cuda, or cuda-emu: cuda's kernels run by an emulator", \
+         .words = options_targets),                                                                                    \
+      OPTION(type, gpu_arch, "gpu-arch", "NAME", READ, "architecture of the GPU for cuda (default: sm_80)",            \
+             .read = options_read_arch)
+// Where the target is a GPU, *gpu_arch may be NULL, and is then the default. -1, or the status to stop with.
+int options_check_arch(const char *program, const char *target, const char **gpu_arch);
 extern const char *const options_passes[];   // "all" and the passes
 #define OPTIONS_OF_HOOKS(type)                                                                                    \
   OPTION(type, hooks.print_before, "print-ir-before", "PASS", WORD,                                               \

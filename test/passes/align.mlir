@@ -1,7 +1,7 @@
 // Scores get columns that are no classes, so that their rows begin at multiples of 16 bytes, where only a loss reads them.
 // RUN: %nnc_opt %s --passes=align{bytes=16} | FileCheck %s
 // RUN: %nnc_opt %s --passes=align | FileCheck %s --check-prefix=NONE --implicit-check-not=nn.pad
-// RUN: %nnc_opt %s --passes=align --gpu-arch=sm_90 | FileCheck %s --check-prefix=CUDA
+// RUN: %nnc_opt %s --passes=align --target=cuda --gpu-arch=sm_90 | FileCheck %s --check-prefix=CUDA
 // RUN: %nnc_opt %s --passes=align{bytes=16},autodiff,decompose,simplify | FileCheck %s --check-prefix=STEP
 // NONE-LABEL: func.func @train
 // CUDA-LABEL: func.func @train

@@ -1,5 +1,5 @@
 // A model of two outputs keeps both: the first is not fetched chunk by chunk, whatever its size.
-// RUN: %nnc_opt %s '--passes=chunk{rows=128 bytes=1K}' --gpu-arch=sm_90 | FileCheck %s
+// RUN: %nnc_opt %s '--passes=chunk{rows=128 bytes=1K}' --target=cuda --gpu-arch=sm_90 | FileCheck %s
 // CHECK-LABEL: func.func @predict
 // CHECK-NOT: nn.tap
 // CHECK: return %{{[0-9]+}}, %{{[0-9]+}} : tensor<300x64xf32>, tensor<300x8xf32>

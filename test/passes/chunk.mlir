@@ -4,7 +4,7 @@
 // RUN: %nnc_opt %s '--passes=chunk{rows=128 bytes=1M}' | FileCheck %s --check-prefix=FEW --implicit-check-not=nn.concat --implicit-check-not=nn.slice --implicit-check-not=backward
 // RUN: %nnc_opt %s --passes=chunk | FileCheck %s --check-prefix=FEW --implicit-check-not=nn.concat --implicit-check-not=nn.slice --implicit-check-not=backward
 // RUN: %nnc_opt %s '--passes=chunk{rows=0 bytes=1K}' | FileCheck %s --check-prefix=FEW --implicit-check-not=nn.concat --implicit-check-not=nn.slice --implicit-check-not=backward
-// RUN: %nnc_opt %s '--passes=chunk{rows=128 bytes=1K}' --gpu-arch=sm_90 | FileCheck %s --check-prefix=CUDA
+// RUN: %nnc_opt %s '--passes=chunk{rows=128 bytes=1K}' --target=cuda --gpu-arch=sm_90 | FileCheck %s --check-prefix=CUDA
 // RUN: %nnc_opt %s '--passes=chunk{rows=128 bytes=1K},autodiff,decompose,simplify,fuse,schedule,inplace' | FileCheck %s --check-prefix=STEP
 
 // FEW-LABEL: func.func @train

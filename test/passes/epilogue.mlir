@@ -1,5 +1,5 @@
 // Kernels that go over a convolution's result become part of it, on a target that can.
-// RUN: %nnc_opt %s --gpu-arch=sm_80 --passes=fuse,epilogue | FileCheck %s
+// RUN: %nnc_opt %s --target=cuda --gpu-arch=sm_80 --passes=fuse,epilogue | FileCheck %s
 // RUN: %nnc_opt %s --passes=fuse,epilogue | FileCheck %s --check-prefix=HOST
 // HOST-NOT: _conv
 

@@ -54,6 +54,11 @@
 // TWICE: option 'seed' of pass 'remat' is given twice
 // RUN: sh -c '%nnc_opt %t/good.mlir --print-ir-after=nothing; test $? = 2' 2>&1 | FileCheck %s --check-prefix=PRINT
 // PRINT: --print-ir-{{.*}} takes all, gradients, {{.*}} or check, found 'nothing'
+// RUN: %nnc_opt %t/good.mlir --passes=simplify --target=cuda-emu | FileCheck %s
+// RUN: sh -c '%nnc_opt %t/good.mlir --target=tpu; test $? = 2' 2>&1 | FileCheck %s --check-prefix=TARGET
+// TARGET: --target takes host, cuda or cuda-emu, found 'tpu'
+// RUN: sh -c '%nnc_opt %t/good.mlir --gpu-arch=sm_80; test $? = 2' 2>&1 | FileCheck %s --check-prefix=ARCH
+// ARCH: nnc-opt: --gpu-arch=sm_80 goes with --target=cuda
 // RUN: sh -c '%nnc_opt; test $? = 2' 2>&1 | FileCheck %s --check-prefix=NO-INPUT
 // NO-INPUT: expected one input file
 
