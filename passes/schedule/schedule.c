@@ -22,6 +22,7 @@ typedef struct Edge {
 
 typedef struct Scheduler {
   PlanProgram *p;    // Borrowed
+  NnOp *op;          // Owned, per step
   int *phase;        // Owned, per step: 0 forward, 1 backward, 2 update
   int *waiting;      // Owned, per step: predecessors not yet run
   int *first_edge;   // Owned, per step
@@ -69,6 +70,7 @@ static void add_order_edges(Scheduler *s) {
 static void scheduler_create(Scheduler *s, PlanProgram *p) {
   size_t n = (size_t)p->n_steps, v = (size_t)p->n_values;
   *s = (Scheduler){.p = p};
+  s->op = allocate_array(n, sizeof *s->op);
   s->phase = allocate_array(n, sizeof *s->phase);
   s->waiting = allocate_array(n, sizeof *s->waiting);
   s->first_edge = allocate_array(n, sizeof *s->first_edge);
@@ -81,6 +83,7 @@ static void scheduler_create(Scheduler *s, PlanProgram *p) {
   for (int i = 0; i < p->n_values; i++) s->kept[i] = p->values[i].persistent;
   for (int r = 0; r < p->n_results; r++) s->kept[p->values[p->result[r]].root] = true;
   for (int i = 0; i < p->n_steps; i++) {
+    s->op[i] = nn_op_of(p->steps[i].op);
     s->phase[i] = rewrite_phase_rank(rewrite_phase(p->steps[i].op));
     s->first_edge[i] = -1;
   }
@@ -98,6 +101,7 @@ static void scheduler_create(Scheduler *s, PlanProgram *p) {
 }
 
 static void scheduler_free(Scheduler *s) {
+  free(s->op);
   free(s->phase);
   free(s->waiting);
   free(s->first_edge);
@@ -148,9 +152,8 @@ static bool is_early(const Scheduler *s, int i) {
 // All its operands are there, and it comes between no two exchanges that belong together.
 static bool is_ready(const Scheduler *s, int i) {
   if (s->done[i] || s->waiting[i] > 0) return false;
-  NnOp op = nn_op_of(s->p->steps[i].op);
-  if (op == NN_OP_rank_receive && s->begun < s->n_sums) return false;
-  return !s->in_chain || s->p->steps[i].lane != NN_LANE_COMM || op == NN_OP_rank_send;
+  if (s->op[i] == NN_OP_rank_receive && s->begun < s->n_sums) return false;
+  return !s->in_chain || s->p->steps[i].lane != NN_LANE_COMM || s->op[i] == NN_OP_rank_send;
 }
 
 // A step that reads the results of `last`, which has just run, to make a few numbers; -1: none.
@@ -187,7 +190,7 @@ static int choose(const Scheduler *s, int first) {
 static void run_step(Scheduler *s, int i) {
   const PlanStep *step = &s->p->steps[i];
   s->done[i] = true;
-  NnOp op = nn_op_of(step->op);
+  NnOp op = s->op[i];
   bool sum = plan_is_sum_over_ranks(step), gathers = op == NN_OP_all_gather && s->behind[i];
   s->begun += sum;
   if (op == NN_OP_rank_receive || op == NN_OP_rank_send) s->in_chain = op == NN_OP_rank_receive;
