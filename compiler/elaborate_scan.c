@@ -259,20 +259,13 @@ static bool build_body(Elaborator *e, Scan *s) {
 // ------------------------------------------------------------------------------------------------------------
 
 static MlirValue last_row(Elaborator *e, const Scan *s, MlirValue stack) {
-  NnType t = nn_value_type(stack), row = step_type(t);
-  int64_t starts[NN_MAX_RANK] = {s->reverse ? 0 : s->length}, sizes[NN_MAX_RANK];
-  memcpy(sizes, t.dim, sizeof sizes);
-  sizes[0] = 1;
+  NnType row = step_type(nn_value_type(stack));
   NnBuilder *b = elaborator_builder(e);
-  return nn_reshape(b, nn_slice(b, stack, starts, sizes, NULL), row.rank, row.dim);
+  return nn_reshape(b, nn_rows(b, stack, s->reverse ? 0 : s->length, 1), row.rank, row.dim);
 }
 
 static MlirValue rows_after(Elaborator *e, const Scan *s, MlirValue stack) {
-  NnType t = nn_value_type(stack);
-  int64_t starts[NN_MAX_RANK] = {!s->reverse}, sizes[NN_MAX_RANK];
-  memcpy(sizes, t.dim, sizeof sizes);
-  sizes[0] = s->length;
-  return nn_slice(elaborator_builder(e), stack, starts, sizes, NULL);
+  return nn_rows(elaborator_builder(e), stack, !s->reverse, s->length);
 }
 
 // In training every carried value is kept, one row per step: the backward pass starts each step again from there. An

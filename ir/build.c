@@ -98,8 +98,7 @@ MlirValue nn_build_like(NnBuilder *b, NnOp op, MlirOperation from, int n_operand
   NnAttrSpec spec;
   for (const char *cursor = nn_op_info(op)->attrs; nn_attr_spec_next(&cursor, &spec);) {
     MlirAttribute a = mlirOperationGetAttributeByName(from, nn_string_ref(spec.name));
-    if (!mlirAttributeIsNull(a))
-      kept[n++] = mlirNamedAttributeGet(mlirIdentifierGet(b->ctx, nn_string_ref(spec.name)), a);
+    if (!mlirAttributeIsNull(a)) kept[n++] = nn_named(b->ctx, spec.name, a);
   }
   return first_result(b, op, build(b, op, n_operands, operands, mlirDictionaryAttrGet(b->ctx, n, kept), asked));
 }
@@ -183,6 +182,13 @@ MlirValue nn_slice(NnBuilder *b, MlirValue x, const int64_t *starts, const int64
   NnAttr attrs[] = {NN_I64S("starts", starts, t.rank), NN_I64S("sizes", sizes, t.rank),
                     NN_I64S("strides", strides, t.rank)};
   return one(b, NN_OP_slice, 1, &x, 3, attrs, NULL);
+}
+
+MlirValue nn_rows(NnBuilder *b, MlirValue x, int64_t first, int64_t n) {
+  NnType t = nn_value_type(x);
+  int64_t starts[NN_MAX_RANK] = {first};
+  t.dim[0] = n;
+  return nn_slice(b, x, starts, t.dim, NULL);
 }
 
 MlirValue nn_pad(NnBuilder *b, MlirValue x, const int64_t *low, const int64_t *high, const int64_t *interior,

@@ -196,12 +196,9 @@ MlirOperation nn_function_create(MlirModule module, const char *name, bool is_pr
   MlirRegion region = mlirRegionCreate();
   mlirRegionAppendOwnedBlock(region, mlirBlockCreate(0, NULL, NULL));
   MlirNamedAttribute attrs[3] = {
-      mlirNamedAttributeGet(mlirIdentifierGet(ctx, nn_string_ref("sym_name")),
-                            mlirStringAttrGet(ctx, nn_string_ref(name))),
-      mlirNamedAttributeGet(mlirIdentifierGet(ctx, nn_string_ref("function_type")),
-                            mlirTypeAttrGet(mlirFunctionTypeGet(ctx, 0, NULL, 0, NULL))),
-      mlirNamedAttributeGet(mlirIdentifierGet(ctx, nn_string_ref("sym_visibility")),
-                            mlirStringAttrGet(ctx, nn_string_ref("private"))),
+      nn_named(ctx, "sym_name", mlirStringAttrGet(ctx, nn_string_ref(name))),
+      nn_named(ctx, "function_type", mlirTypeAttrGet(mlirFunctionTypeGet(ctx, 0, NULL, 0, NULL))),
+      nn_named(ctx, "sym_visibility", mlirStringAttrGet(ctx, nn_string_ref("private"))),
   };
   MlirOperationState state = mlirOperationStateGet(nn_string_ref("func.func"), loc);
   mlirOperationStateAddAttributes(&state, is_private ? 3 : 2, attrs);

@@ -265,6 +265,7 @@ MlirValue nn_reshape(NnBuilder *b, MlirValue x, int rank, const int64_t *dim);
 MlirValue nn_transpose(NnBuilder *b, MlirValue x, const int64_t *perm);   // result axis i is x's axis perm[i]
 // strides may be NULL
 MlirValue nn_slice(NnBuilder *b, MlirValue x, const int64_t *starts, const int64_t *sizes, const int64_t *strides);
+MlirValue nn_rows(NnBuilder *b, MlirValue x, int64_t first, int64_t n);   // of the first axis
 MlirValue nn_pad(NnBuilder *b, MlirValue x, const int64_t *low, const int64_t *high, const int64_t *interior,
                  double value);
 MlirValue nn_concat(NnBuilder *b, int n, const MlirValue *x, int64_t axis);
@@ -284,6 +285,7 @@ bool nn_expand_differentiable(NnBuilder *b, MlirOperation op, MlirValue *results
 bool nn_value_is_null(MlirValue v);
 MlirStringRef nn_string_ref(const char *text);   // of the text itself, which the caller keeps
 char *nn_string_copy(MlirStringRef text);        // Owned: free
+MlirNamedAttribute nn_named(MlirContext ctx, const char *name, MlirAttribute value);
 MlirValue nn_operand(MlirOperation op, intptr_t i);
 MlirValue nn_result(MlirOperation op, intptr_t i);
 MlirValue nn_null_value(void);

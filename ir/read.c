@@ -20,6 +20,10 @@ _Noreturn void nn_bug(const char *format, ...) {
 
 MlirStringRef nn_string_ref(const char *text) { return mlirStringRefCreate(text, strlen(text)); }
 
+MlirNamedAttribute nn_named(MlirContext ctx, const char *name, MlirAttribute value) {
+  return mlirNamedAttributeGet(mlirIdentifierGet(ctx, nn_string_ref(name)), value);
+}
+
 char *nn_string_copy(MlirStringRef text) { return text_format("%.*s", (int)text.length, text.data); }
 
 MlirValue nn_operand(MlirOperation op, intptr_t i) { return mlirOperationGetOperand(op, i); }
@@ -153,7 +157,7 @@ MlirAttribute nn_attr_to_mlir(MlirContext ctx, const NnAttr *attr) {
 }
 
 MlirNamedAttribute nn_attr_to_named(MlirContext ctx, const NnAttr *attr) {
-  return mlirNamedAttributeGet(mlirIdentifierGet(ctx, nn_string_ref(attr->name)), nn_attr_to_mlir(ctx, attr));
+  return nn_named(ctx, attr->name, nn_attr_to_mlir(ctx, attr));
 }
 
 void nn_set_attr(MlirOperation op, const NnAttr *attr) {

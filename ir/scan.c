@@ -81,12 +81,10 @@ static void declare(NnBuilder *b, MlirModule module, const char *name, const NnS
   MlirContext ctx = b->ctx;
   MlirRegion region = mlirRegionCreate();
   MlirNamedAttribute attrs[] = {
-      mlirNamedAttributeGet(mlirIdentifierGet(ctx, nn_string_ref("sym_name")),
-                            mlirStringAttrGet(ctx, nn_string_ref(name))),
-      mlirNamedAttributeGet(mlirIdentifierGet(ctx, nn_string_ref("function_type")),
-                            mlirTypeAttrGet(mlirFunctionTypeGet(ctx, n_operands, operands, n_results, results))),
-      mlirNamedAttributeGet(mlirIdentifierGet(ctx, nn_string_ref("sym_visibility")),
-                            mlirStringAttrGet(ctx, nn_string_ref("private"))),
+      nn_named(ctx, "sym_name", mlirStringAttrGet(ctx, nn_string_ref(name))),
+      nn_named(ctx, "function_type",
+               mlirTypeAttrGet(mlirFunctionTypeGet(ctx, n_operands, operands, n_results, results))),
+      nn_named(ctx, "sym_visibility", mlirStringAttrGet(ctx, nn_string_ref("private"))),
   };
   MlirOperationState state = mlirOperationStateGet(nn_string_ref("func.func"), b->loc);
   mlirOperationStateAddAttributes(&state, 3, attrs);
@@ -115,11 +113,9 @@ MlirOperation nn_scan_build(NnBuilder *b, MlirModule module, const char *name, c
   }
   declare(b, module, name, s, n_operands, types, n_results, types + n_operands);
   MlirNamedAttribute attrs[] = {
-      mlirNamedAttributeGet(mlirIdentifierGet(b->ctx, nn_string_ref("callee")),
-                            mlirFlatSymbolRefAttrGet(b->ctx, nn_string_ref(name))),
-      mlirNamedAttributeGet(mlirIdentifierGet(b->ctx, nn_string_ref(ATTR_scan)), mlirUnitAttrGet(b->ctx)),
-      mlirNamedAttributeGet(mlirIdentifierGet(b->ctx, nn_string_ref(ATTR_phase)),
-                            mlirStringAttrGet(b->ctx, nn_string_ref(b->phase ? b->phase : "forward"))),
+      nn_named(b->ctx, "callee", mlirFlatSymbolRefAttrGet(b->ctx, nn_string_ref(name))),
+      nn_named(b->ctx, ATTR_scan, mlirUnitAttrGet(b->ctx)),
+      nn_named(b->ctx, ATTR_phase, mlirStringAttrGet(b->ctx, nn_string_ref(b->phase ? b->phase : "forward"))),
   };
   MlirOperationState state = mlirOperationStateGet(nn_string_ref("func.call"), b->loc);
   mlirOperationStateAddAttributes(&state, 3, attrs);

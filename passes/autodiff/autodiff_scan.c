@@ -78,15 +78,6 @@ static MlirValue add_argument(const Backward *w, MlirBlock block, NnType type) {
   return mlirBlockAddArgument(block, nn_type_to_mlir(w->v->b->ctx, &type), w->v->b->loc);
 }
 
-// Rows first ... first + n - 1.
-static MlirValue rows(Backward *w, MlirValue x, int64_t first, int64_t n) {
-  NnType t = nn_value_type(x);
-  int64_t starts[NN_MAX_RANK] = {first}, sizes[NN_MAX_RANK];
-  memcpy(sizes, t.dim, sizeof sizes);
-  sizes[0] = n;
-  return nn_slice(w->v->b, x, starts, sizes, NULL);
-}
-
 // [T, ...] as [T / length, length, ...]
 static MlirValue cut(Backward *w, MlirValue stack) {
   NnType t = nn_value_type(stack);
@@ -173,8 +164,8 @@ static void tell_apart(Backward *w, MlirValue cotangent, Reaching *r) {
     add_to(w, &r->after, padded);
     return;
   }
-  add_to(w, &r->after, rows(w, cotangent, !f->reverse, f->length));
-  add_to(w, &r->initial, row_alone(w, rows(w, cotangent, f->reverse ? f->length : 0, 1)));
+  add_to(w, &r->after, nn_rows(w->v->b, cotangent, !f->reverse, f->length));
+  add_to(w, &r->initial, row_alone(w, nn_rows(w->v->b, cotangent, f->reverse ? f->length : 0, 1)));
 }
 
 static void add_arguments(Backward *w) {
@@ -182,7 +173,7 @@ static void add_arguments(Backward *w) {
   int n_args = f->n_slices + f->n_stacked;
   for (int i = 0; i < f->n_slices; i++) stand_for(w, body_arg(w, i), add_slice(w, w->v->operand[i]));
   for (int i = 0; i < f->n_stacked; i++)
-    stand_for(w, body_arg(w, f->n_slices + i), add_slice(w, rows(w, w->v->result[i], f->reverse, f->length)));
+    stand_for(w, body_arg(w, f->n_slices + i), add_slice(w, nn_rows(w->v->b, w->v->result[i], f->reverse, f->length)));
   for (int i = 0; i < f->n_invariants; i++) stand_for(w, body_arg(w, n_args + i), w->v->operand[n_args + i]);
   for (int r = 0; r < f->n_stacked + f->n_outputs; r++) {
     MlirValue cotangent = w->v->cotangent[r];

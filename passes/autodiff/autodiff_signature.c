@@ -28,16 +28,12 @@ static void push(MlirAttribute **array, int n, MlirAttribute value) {
   (*array)[n] = value;
 }
 
-static MlirNamedAttribute named(MlirContext ctx, const char *name, MlirAttribute value) {
-  return mlirNamedAttributeGet(mlirIdentifierGet(ctx, nn_string_ref(name)), value);
-}
-
 static MlirNamedAttribute named_text(MlirContext ctx, const char *name, const char *text) {
-  return named(ctx, name, mlirStringAttrGet(ctx, nn_string_ref(text)));
+  return nn_named(ctx, name, mlirStringAttrGet(ctx, nn_string_ref(text)));
 }
 
 static MlirNamedAttribute named_number(MlirContext ctx, const char *name, int64_t value) {
-  return named(ctx, name, mlirIntegerAttrGet(mlirIntegerTypeGet(ctx, 64), value));
+  return nn_named(ctx, name, mlirIntegerAttrGet(mlirIntegerTypeGet(ctx, 64), value));
 }
 
 MlirValue signature_add_arg(Signature *s, NnType type, MlirLocation loc, const char *role, const char *name,
@@ -55,7 +51,7 @@ MlirValue signature_add_part(Signature *s, NnType part, NnType whole, MlirLocati
   if (init) attrs[n++] = named_text(ctx, ATTR_init, init);
   if (group >= 0) attrs[n++] = named_number(ctx, ATTR_group, group);
   if (!nn_type_equal(&part, &whole))
-    attrs[n++] = named(ctx, ATTR_shape, mlirDenseI64ArrayGet(ctx, whole.rank, whole.dim));
+    attrs[n++] = nn_named(ctx, ATTR_shape, mlirDenseI64ArrayGet(ctx, whole.rank, whole.dim));
   push(&s->arg_attrs, s->n_args, mlirDictionaryAttrGet(ctx, n, attrs));
   s->n_args++;
   return mlirBlockAddArgument(nn_function_body(s->func), nn_type_to_mlir(ctx, &part), loc);

@@ -28,11 +28,7 @@ static MlirOperation clone_step(MlirModule module, const NnScan *s) {
 }
 
 static MlirValue last_value(NnBuilder *b, MlirValue stack, const NnScan *s, NnType type) {
-  NnType t = nn_value_type(stack);
-  int64_t starts[NN_MAX_RANK] = {s->reverse ? 0 : s->length}, sizes[NN_MAX_RANK];
-  memcpy(sizes, t.dim, sizeof sizes);
-  sizes[0] = 1;
-  return nn_reshape(b, nn_slice(b, stack, starts, sizes, NULL), type.rank, type.dim);
+  return nn_reshape(b, nn_rows(b, stack, s->reverse ? 0 : s->length, 1), type.rank, type.dim);
 }
 
 bool scan_stack(MlirModule module, MlirOperation call) {

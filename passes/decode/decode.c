@@ -366,10 +366,6 @@ static bool decode_op(Decode *d, MlirOperation op) {
 // ---------------------------------------------------------------------------------------------------------------------
 // The function
 
-static MlirNamedAttribute named(MlirContext ctx, const char *name, MlirAttribute value) {
-  return mlirNamedAttributeGet(mlirIdentifierGet(ctx, nn_string_ref(name)), value);
-}
-
 // The arguments of @predict, of the tokens one position, then which that is.
 static bool add_arguments(Decode *d) {
   MlirContext ctx = mlirModuleGetContext(d->module);
@@ -398,9 +394,9 @@ static bool add_arguments(Decode *d) {
   int64_t one = 1;
   NnType type = nn_type(NN_I32, 1, &one);
   d->position = mlirBlockAddArgument(to, nn_type_to_mlir(ctx, &type), mlirOperationGetLocation(d->predict));
-  MlirNamedAttribute attrs[] = {named(ctx, ATTR_name, mlirStringAttrGet(ctx, nn_string_ref("position"))),
-                                named(ctx, ATTR_role, mlirStringAttrGet(ctx, nn_string_ref("input"))),
-                                named(ctx, ATTR_whole, mlirBoolAttrGet(ctx, true))};
+  MlirNamedAttribute attrs[] = {nn_named(ctx, ATTR_name, mlirStringAttrGet(ctx, nn_string_ref("position"))),
+                                nn_named(ctx, ATTR_role, mlirStringAttrGet(ctx, nn_string_ref("input"))),
+                                nn_named(ctx, ATTR_whole, mlirBoolAttrGet(ctx, true))};
   dictionaries[n] = mlirDictionaryAttrGet(ctx, 3, attrs);
   nn_function_set_arg_attrs(d->decode, n + 1, dictionaries);
   free(dictionaries);

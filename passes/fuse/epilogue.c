@@ -346,7 +346,7 @@ static void replace_fed(MlirOperation op, MlirOperation call, int at, const Fed 
   mlirOperationStateAddOperands(&state, k, operands);
   mlirOperationStateAddResults(&state, n_results, types);
   MlirContext ctx = mlirOperationGetContext(op);
-  MlirNamedAttribute callee = mlirNamedAttributeGet(mlirIdentifierGet(ctx, nn_string_ref("callee")), f->result);
+  MlirNamedAttribute callee = nn_named(ctx, "callee", f->result);
   mlirOperationStateAddAttributes(&state, 1, &callee);
   MlirOperation fed = mlirOperationCreate(&state);
   static const char *const kept[] = {ATTR_phase, ATTR_inside};

@@ -403,10 +403,9 @@ static void emit_call(Emission *e, Draft *d, MlirOperation before) {
   const Known *kernel = kernel_for(e->kernels, d);
   MlirAttribute recomputes = recomputed_names(ctx, d);
   MlirNamedAttribute attrs[3] = {
-      mlirNamedAttributeGet(mlirIdentifierGet(ctx, nn_string_ref("callee")), kernel->callee),
-      mlirNamedAttributeGet(mlirIdentifierGet(ctx, nn_string_ref(ATTR_phase)),
-                            mlirStringAttrGet(ctx, nn_string_ref(phase_name(d)))),
-      mlirNamedAttributeGet(mlirIdentifierGet(ctx, nn_string_ref(ATTR_inside)), recomputes),
+      nn_named(ctx, "callee", kernel->callee),
+      nn_named(ctx, ATTR_phase, mlirStringAttrGet(ctx, nn_string_ref(phase_name(d)))),
+      nn_named(ctx, ATTR_inside, recomputes),
   };
   bool any = mlirStringAttrGetValue(recomputes).length > 0;
   // of its first such call

@@ -55,8 +55,7 @@ static void write_arguments(const PlanProgram *p, const int64_t *address) {
       entries[used] = mlirDictionaryAttrGetElement(dictionary, i);
       used += !mlirStringRefEqual(mlirIdentifierStr(entries[used].name), ref(ATTR_offset));
     }
-    entries[used++] = mlirNamedAttributeGet(mlirIdentifierGet(ctx, ref(ATTR_offset)),
-                                            mlirIntegerAttrGet(mlirIntegerTypeGet(ctx, 64), address[a]));
+    entries[used++] = nn_named(ctx, ATTR_offset, mlirIntegerAttrGet(mlirIntegerTypeGet(ctx, 64), address[a]));
     all[a] = mlirDictionaryAttrGet(ctx, used, entries);
   }
   if (p->n_args) mlirOperationSetAttributeByName(p->func, ref("arg_attrs"), mlirArrayAttrGet(ctx, p->n_args, all));

@@ -127,8 +127,7 @@ MlirOperation remat_build_call(MlirOperation like, MlirOperation func, int n, co
   mlirOperationStateAddOperands(&state, n, operands);
   for (int r = 0; r < nn_function_n_results(func); r++)
     mlirOperationStateAddResults(&state, 1, (MlirType[]){mlirValueGetType(mlirOperationGetOperand(end, r))});
-  MlirNamedAttribute callee = mlirNamedAttributeGet(mlirIdentifierGet(ctx, nn_string_ref("callee")),
-                                                    mlirFlatSymbolRefAttrGet(ctx, nn_string_ref(name)));
+  MlirNamedAttribute callee = nn_named(ctx, "callee", mlirFlatSymbolRefAttrGet(ctx, nn_string_ref(name)));
   mlirOperationStateAddAttributes(&state, 1, &callee);
   MlirOperation call = mlirOperationCreate(&state);
   nn_set_attr(call, &NN_STR(ATTR_phase, nn_attr_str(like, ATTR_phase, phase, sizeof phase, "forward")));

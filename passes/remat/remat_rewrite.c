@@ -186,9 +186,8 @@ static void close_region(Writer *w, int begin, int end) {
   region_name(w, begin, end, name, sizeof name);
   MlirContext ctx = mlirOperationGetContext(w->p->func);
   MlirNamedAttribute attrs[2] = {
-      mlirNamedAttributeGet(mlirIdentifierGet(ctx, nn_string_ref("no_inline")), mlirUnitAttrGet(ctx)),
-      mlirNamedAttributeGet(mlirIdentifierGet(ctx, nn_string_ref(ATTR_recompute)),
-                            mlirStringAttrGet(ctx, nn_string_ref(name))),
+      nn_named(ctx, "no_inline", mlirUnitAttrGet(ctx)),
+      nn_named(ctx, ATTR_recompute, mlirStringAttrGet(ctx, nn_string_ref(name))),
   };
   MlirRegion body = mlirRegionCreate();
   mlirRegionAppendOwnedBlock(body, w->region);

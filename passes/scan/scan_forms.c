@@ -215,14 +215,6 @@ static NnType segment_type(NnType row, int64_t length) {
   return row;
 }
 
-static MlirValue rows_of(NnBuilder *b, MlirValue x, int64_t first, int64_t n) {
-  NnType t = nn_value_type(x);
-  int64_t starts[NN_MAX_RANK] = {first}, sizes[NN_MAX_RANK];
-  memcpy(sizes, t.dim, sizeof sizes);
-  sizes[0] = n;
-  return nn_slice(b, x, starts, sizes, NULL);
-}
-
 // "train_scan_segments" of the step "train_scan_body"
 static char *name_of(const NnScan *f, const char *suffix) {
   char name[128];
@@ -331,7 +323,7 @@ static void replace_slices(NnBuilder *b, const ScanPair *p, int r, MlirValue sta
     MlirOperation op = mlirOpOperandGetOwner(use);
     Part part = part_of(&p->f, op);
     MlirValue now = part == PART_AFTER ? after
-                                       : rows_of(b, stack, (part == PART_LAST) == p->f.reverse ? 0 : p->b.length, 1);
+                                       : nn_rows(b, stack, (part == PART_LAST) == p->f.reverse ? 0 : p->b.length, 1);
     rewrite_replace(op, &now);
   }
 }
@@ -451,7 +443,7 @@ static NnScan make_again(MlirModule module, const ScanPair *p, const ScanKept *k
   MlirOperation call = build_inner(&b, module, f, "again", &again, operands);
   for (int r = 0; r < f->n_stacked; r++)
     stand_for(&c, argument_of(p->b.body, f->n_slices + r),
-              rows_of(&b, mlirOperationGetResult(call, r), f->reverse, length));
+              nn_rows(&b, mlirOperationGetResult(call, r), f->reverse, length));
   if (k) {
     bool *unread = allocate_array((size_t)(p->steps.n_slices + k->n), sizeof *unread);
     NnScan steps = read_in_step(module, p, k, unread, target);
@@ -496,7 +488,7 @@ static void replace_backward(MlirModule module, const ScanPair *p, const NnScan 
   MlirValue *operands = allocate_array((size_t)n, sizeof *operands);
   for (int i = 0; i < n_own; i++) operands[i] = mlirOperationGetOperand(p->backward, i);
   for (int r = 0; r < f->n_stacked; r++)
-    operands[f->n_slices + r] = rows_of(&b, mlirOperationGetResult(segments, r), f->reverse, p->b.length);
+    operands[f->n_slices + r] = nn_rows(&b, mlirOperationGetResult(segments, r), f->reverse, p->b.length);
   for (int i = 0; i < f->n_invariants; i++)
     operands[n_own + i] = mlirOperationGetOperand(p->forward, f->n_slices + f->n_stacked + i);
   char label[64];

@@ -46,21 +46,12 @@ typedef struct Parts {
 
 static int64_t n_rows(MlirValue v) { return nn_value_type(v).dim[0]; }
 
-static MlirValue rows(NnBuilder *b, MlirValue x, int64_t first, int64_t n) {
-  NnType t = nn_value_type(x);
-  int64_t starts[NN_MAX_RANK] = {first}, sizes[NN_MAX_RANK];
-  if (n == t.dim[0]) return x;
-  memcpy(sizes, t.dim, sizeof sizes);
-  sizes[0] = n;
-  return nn_slice(b, x, starts, sizes, NULL);
-}
-
 static MlirValue rows_of_parts(NnBuilder *b, const Parts *p, int64_t first, int64_t n) {
   int64_t end = first + n;
-  if (end <= n_rows(p->low)) return rows(b, p->low, first, n);
-  if (first >= p->boundary) return rows(b, p->high, first - p->boundary, n);
-  MlirValue both[2] = {rows(b, p->low, first, n_rows(p->low) - first),
-                       rows(b, p->high, p->shared, end - p->boundary - p->shared)};
+  if (end <= n_rows(p->low)) return nn_rows(b, p->low, first, n);
+  if (first >= p->boundary) return nn_rows(b, p->high, first - p->boundary, n);
+  MlirValue both[2] = {nn_rows(b, p->low, first, n_rows(p->low) - first),
+                       nn_rows(b, p->high, p->shared, end - p->boundary - p->shared)};
   return nn_concat(b, 2, both, 0);
 }
 
@@ -102,11 +93,11 @@ static MlirOperation call_part(NnBuilder *b, MlirOperation call, NnScan s, int64
   for (int i = 0; i < n_operands; i++) {
     operands[i] = mlirOperationGetOperand(call, i);
     int carry = i - s.n_slices;
-    if (carry < 0) operands[i] = rows(b, operands[i], first, n);
+    if (carry < 0) operands[i] = nn_rows(b, operands[i], first, n);
     if (carry < 0 || carry >= s.n_stacked || mlirOperationIsNull(before)) continue;
     NnType t = nn_value_type(operands[i]);
     MlirValue stack = mlirOperationGetResult(before, carry);
-    operands[i] = nn_reshape(b, rows(b, stack, s.reverse ? 0 : n_rows(stack) - 1, 1), t.rank, t.dim);
+    operands[i] = nn_reshape(b, nn_rows(b, stack, s.reverse ? 0 : n_rows(stack) - 1, 1), t.rank, t.dim);
   }
   MlirModule module = nn_module_of(call);
   char body[128];

@@ -37,13 +37,6 @@ static int64_t chunks(const Scores *s, const Least *least) {
   return n < 1 ? 1 : n > NN_MAX_CHUNKS ? NN_MAX_CHUNKS : n;
 }
 
-static MlirValue rows_from(NnBuilder *b, MlirValue x, int64_t first, int64_t rows) {
-  NnType t = nn_value_type(x);
-  int64_t starts[NN_MAX_RANK] = {first}, sizes[NN_MAX_RANK];
-  for (int i = 0; i < t.rank; i++) sizes[i] = i == 0 ? rows : t.dim[i];
-  return nn_slice(b, x, starts, sizes, NULL);
-}
-
 static void tap_rows(NnBuilder *b, MlirValue chunk, MlirStringRef name, const char *role, int64_t columns,
                      int64_t first, const NnType *whole) {
   char *copy = nn_string_copy(name);
@@ -76,7 +69,7 @@ static void erase_with_taps(MlirOperation op) {
 
 // The scores of a chunk. Only the product is in memory by itself, so that only its taps are kept.
 static MlirValue build_chunk(NnBuilder *b, const Scores *s, MlirValue x, int64_t first, int64_t rows) {
-  MlirValue v = rows_from(b, x, first, rows);
+  MlirValue v = nn_rows(b, x, first, rows);
   NnType type = {.rank = 2, .dim = {rows, scores_columns(nn_result(s->op[0], 0))}};
   for (int i = 0; i < s->n; i++) {
     NnOp kind = nn_op_of(s->op[i]);
@@ -114,7 +107,7 @@ static void split_loss(const Scores *s, MlirOperation loss, int64_t n, const cha
   int made = 0;
   for (int64_t first = 0; first < rows.n; first += rows.each, made++) {
     int64_t each = first + rows.each < rows.n ? rows.each : rows.n - first;
-    MlirValue operands[] = {build_chunk(&b, s, rows.x, first, each), rows_from(&b, labels, first, each)};
+    MlirValue operands[] = {build_chunk(&b, s, rows.x, first, each), nn_rows(&b, labels, first, each)};
     MlirOperation chunk = nn_build(&b, NN_OP_cross_entropy, 2, operands, classes ? 1 : 0, &NN_I64("classes", classes),
                                    NULL);
     for (int r = 0; r < 2; r++) part[r][made] = nn_result(chunk, r);
