@@ -11,4 +11,12 @@ static inline int64_t round_up(int64_t n, int64_t step) { return divide_up(n, st
 static inline int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
+// The next number of a sequence (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014).
+static inline uint64_t splitmix64(uint64_t *state) {
+  uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
+  z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+  z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+  return z ^ (z >> 31);
+}
+
 #endif

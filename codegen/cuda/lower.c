@@ -79,18 +79,6 @@ static void make_kernels(LLVMModuleRef module, LLVMContextRef llvm, const Emitte
     }
 }
 
-static LLVMTargetMachineRef machine_create(const CudaArch *arch) {
-  char *message = NULL;
-  LLVMTargetRef target;
-  if (LLVMGetTargetFromTriple(nvptx_family.triple, &target, &message)) {
-    fprintf(stderr, "nnc: no NVPTX back end: %s\n", message);
-    LLVMDisposeMessage(message);
-    return NULL;
-  }
-  return LLVMCreateTargetMachine(target, nvptx_family.triple, arch->name, arch->ptx, LLVMCodeGenLevelDefault,
-                                 LLVMRelocDefault, LLVMCodeModelDefault);
-}
-
 // Arithmetic on vectors becomes arithmetic on their elements; loads and stores of 16 bytes stay.
 #define SCALARS "function(scalarizer<no-load-store>),"
 // Kernels that were written as text need little of LLVM, and ptxas does most of it again: the default pipeline takes
@@ -136,13 +124,6 @@ static bool write_ptx(LLVMModuleRef module, LLVMTargetMachineRef machine, const 
   return ok;
 }
 
-static void set_target(LLVMModuleRef module, LLVMTargetMachineRef machine) {
-  LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(machine);
-  LLVMSetTarget(module, nvptx_family.triple);
-  LLVMSetModuleDataLayout(module, layout);
-  LLVMDisposeTargetData(layout);
-}
-
 // A module of what the templates call.
 static LLVMModuleRef templates_begin(const EmittedKernels *kernels, LLVMContextRef llvm, bool attention) {
   Text text = {0};
@@ -172,7 +153,7 @@ static bool link_templates(LLVMModuleRef module, LLVMTargetMachineRef machine, c
   if (!any) return true;
   LLVMModuleRef templates = templates_begin(kernels, llvm, attention);
   if (!templates) return false;
-  set_target(templates, machine);
+  kernels_set_target(templates, machine);
   add_templates(templates, kernels, attention);
   if (arch->major < 8) template_expand_bf16(templates);
   make_kernels(templates, llvm, kernels, true, attention);
@@ -191,10 +172,12 @@ static LLVMModuleRef build_module(const EmittedKernels *kernels, const CudaArch 
   for (int i = 0; i < kernels->n; i++) emitted_kernel_text(&kernels->items[i], &text);
   LLVMModuleRef module = kernels_translate(text_c_string(&text), llvm, time_phases);
   text_free(&text);
-  *machine = module ? machine_create(arch) : NULL;
+  *machine = module ? kernels_machine(nvptx_family.triple, arch->name, arch->ptx, LLVMCodeGenLevelDefault,
+                                      LLVMRelocDefault)
+                    : NULL;
   if (*machine) {
     PhaseTimer timer = phase_timer(time_phases);
-    set_target(module, *machine);
+    kernels_set_target(module, *machine);
     make_kernels(module, llvm, kernels, false, false);
     bool ok = kernels_optimise(module, *machine, TEXT_PASSES);
     phase_lap(&timer, "kernels: LLVM passes");

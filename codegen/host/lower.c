@@ -17,33 +17,19 @@
 
 #define TRIPLE "x86_64-unknown-linux-gnu"
 
-static LLVMTargetMachineRef machine_create(const HostCpu *cpu, int opt_level) {
-  char *message = NULL;
-  LLVMTargetRef target;
-  if (LLVMGetTargetFromTriple(TRIPLE, &target, &message)) {
-    fprintf(stderr, "nnc: no x86-64 back end: %s\n", message);
-    LLVMDisposeMessage(message);
-    return NULL;
-  }
-  LLVMCodeGenOptLevel level = opt_level == 0   ? LLVMCodeGenLevelNone
-                              : opt_level == 1 ? LLVMCodeGenLevelLess
-                                               : LLVMCodeGenLevelDefault;
-  return LLVMCreateTargetMachine(target, TRIPLE, cpu->name, cpu->features, level, LLVMRelocPIC, LLVMCodeModelDefault);
-}
-
 bool host_lower(const char *mlir_text, const HostCpu *cpu, int opt_level, HostOutput what, bool time_phases,
                 Text *out) {
   PhaseTimer timer = phase_timer(time_phases);
   LLVMContextRef llvm = LLVMContextCreate();
   LLVMModuleRef module = kernels_translate(mlir_text, llvm, time_phases);
   timer = phase_timer(time_phases);
-  LLVMTargetMachineRef machine = module ? machine_create(cpu, opt_level) : NULL;
+  LLVMCodeGenOptLevel level = opt_level == 0   ? LLVMCodeGenLevelNone
+                              : opt_level == 1 ? LLVMCodeGenLevelLess
+                                               : LLVMCodeGenLevelDefault;
+  LLVMTargetMachineRef machine = module ? kernels_machine(TRIPLE, cpu->name, cpu->features, level, LLVMRelocPIC) : NULL;
   bool ok = machine != NULL;
   if (ok) {
-    LLVMSetTarget(module, TRIPLE);
-    LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(machine);
-    LLVMSetModuleDataLayout(module, layout);
-    LLVMDisposeTargetData(layout);
+    kernels_set_target(module, machine);
     ok = kernels_optimise(module, machine,
                           opt_level >= 3   ? "default<O3>"
                           : opt_level >= 1 ? KERNEL_PASSES

@@ -99,6 +99,27 @@ bool kernels_optimise(LLVMModuleRef module, LLVMTargetMachineRef machine, const 
   return false;
 }
 
+LLVMTargetMachineRef kernels_machine(const char *triple, const char *cpu, const char *features,
+                                     LLVMCodeGenOptLevel level, LLVMRelocMode relocation) {
+  char *message = NULL;
+  LLVMTargetRef target;
+  if (LLVMGetTargetFromTriple(triple, &target, &message)) {
+    fprintf(stderr, "nnc: LLVM has no back end for %s: %s\n", triple, message);
+    LLVMDisposeMessage(message);
+    return NULL;
+  }
+  return LLVMCreateTargetMachine(target, triple, cpu, features, level, relocation, LLVMCodeModelDefault);
+}
+
+void kernels_set_target(LLVMModuleRef module, LLVMTargetMachineRef machine) {
+  LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(machine);
+  char *triple = LLVMGetTargetMachineTriple(machine);
+  LLVMSetTarget(module, triple);
+  LLVMSetModuleDataLayout(module, layout);
+  LLVMDisposeMessage(triple);
+  LLVMDisposeTargetData(layout);
+}
+
 void kernels_append_llvm(LLVMModuleRef module, Text *out) {
   char *text = LLVMPrintModuleToString(module);
   text_append(out, text, strlen(text));

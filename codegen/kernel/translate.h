@@ -24,6 +24,10 @@ void phase_lap(PhaseTimer *timer, const char *what);
 
 // MLIR text as an LLVM module in `llvm`; NULL after MLIR has reported. Owned by the caller.
 LLVMModuleRef kernels_translate(const char *mlir_text, LLVMContextRef llvm, bool time_phases);
+// How code is made for a triple of LLVM's; NULL after reporting. Owned by the caller.
+LLVMTargetMachineRef kernels_machine(const char *triple, const char *cpu, const char *features,
+                                     LLVMCodeGenOptLevel level, LLVMRelocMode relocation);
+void kernels_set_target(LLVMModuleRef module, LLVMTargetMachineRef machine);   // its triple and layout of data
 // LLVM's passes, without its vectorisers: the emitter has done that. False after reporting.
 bool kernels_optimise(LLVMModuleRef module, LLVMTargetMachineRef machine, const char *passes);
 void kernels_append_llvm(LLVMModuleRef module, Text *out);   // as text

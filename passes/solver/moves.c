@@ -2,18 +2,12 @@
 // remove an execution with the feeders it orphans; shift one; swap two that hold the same memory.
 
 #include "search.h"
+#include "support/integers.h"
 
-uint64_t remat_random(uint64_t *state) {   // splitmix64
-  uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
-  z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-  z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-  return z ^ (z >> 31);
-}
-
-double remat_random_unit(uint64_t *state) { return (double)(remat_random(state) >> 11) * 0x1p-53; }
+double remat_random_unit(uint64_t *state) { return (double)(splitmix64(state) >> 11) * 0x1p-53; }
 
 int remat_random_below(uint64_t *state, int limit) {
-  return (int)(((remat_random(state) >> 32) * (uint64_t)limit) >> 32);
+  return (int)(((splitmix64(state) >> 32) * (uint64_t)limit) >> 32);
 }
 
 static bool is_locked(const RematSearch *search, int node) { return search->locked[node] == search->kick; }
@@ -67,7 +61,7 @@ static bool supply(RematSearch *search, int input, int slot, DeadInputs dead, in
   int next = k < list->n ? list->at[k] >> 1 : -1;
   if (i > 0) {
     if (state->bytes[input] == 0 || !state->recomputable[input] || dead == DEAD_HOLD) return true;
-    if (dead == DEAD_MIXED && remat_random(&search->random) % 8 < 5) return true;
+    if (dead == DEAD_MIXED && splitmix64(&search->random) % 8 < 5) return true;
   } else if (next < 0 || is_locked(search, input)) {
     return false;
   }
@@ -78,7 +72,7 @@ static bool supply(RematSearch *search, int input, int slot, DeadInputs dead, in
   }
   // A later execution is pulled forward to here rather than repeated.
   if (next >= 0 &&
-      (i == 0 || was_inserted(&state->trial, next) || dead != DEAD_MIXED || (remat_random(&search->random) & 1)))
+      (i == 0 || was_inserted(&state->trial, next) || dead != DEAD_MIXED || (splitmix64(&search->random) & 1)))
     if (!drop(search, next)) return false;
   return execute(search, input, at, dead, depth + 1);
 }
@@ -176,7 +170,7 @@ static Gap random_heavy_gap(RematSearch *search) {
   }
   int longest = -1, length = 1;
   const ValueEvents *list = &state->events[low];
-  if (remat_random(&search->random) & 1) {
+  if (splitmix64(&search->random) & 1) {
     int index = 1 + remat_random_below(&search->random, list->n);
     if (is_gap(state, low, index)) return (Gap){low, index};
   }
@@ -226,11 +220,11 @@ static int random_overfull(RematSearch *search) {
 }
 
 static Gap random_gap(RematSearch *search) {
-  if (search->state.n_over > 0 && remat_random(&search->random) % 4 != 0) {
+  if (search->state.n_over > 0 && splitmix64(&search->random) % 4 != 0) {
     int slot = random_overfull(search);
     if (slot >= 0) return random_gap_across(search, slot, slot);
   }
-  if (remat_random(&search->random) & 1) return random_heavy_gap(search);
+  if (splitmix64(&search->random) & 1) return random_heavy_gap(search);
   return random_gap_at(search, random_execution(search));
 }
 
@@ -243,9 +237,9 @@ static bool propose_fill(RematSearch *search) {
   const int *at = state->events[gap.value].at;
   int from = at[gap.index - 1] >> 1, slot = at[gap.index] >> 1;
   // Mostly right before the use; else anywhere in the gap.
-  if (remat_random(&search->random) % 8 == 0) slot = from + 2 + remat_random_below(&search->random, slot - from - 1);
+  if (splitmix64(&search->random) % 8 == 0) slot = from + 2 + remat_random_below(&search->random, slot - from - 1);
   begin(search);
-  return finish(search, fill_before(search, gap.value, slot, (DeadInputs)(remat_random(&search->random) % 3)));
+  return finish(search, fill_before(search, gap.value, slot, (DeadInputs)(splitmix64(&search->random) % 3)));
 }
 
 static bool propose_drop(RematSearch *search) {
@@ -276,7 +270,7 @@ static int shift_target(RematSearch *search, int slot) {
   int i = remat_state_find(state, node, slot) + 1;
   int high = i < list->n ? list->at[i] >> 1 : state->n_slots - 1;
   if (high > state->n_slots - 1) high = state->n_slots - 1;
-  switch (remat_random(&search->random) % 5) {
+  switch (splitmix64(&search->random) % 5) {
   case 0: return remat_state_empty_before(state, high - 1, 1);
   case 1: {
     int low = input_event_before(search, node, slot, true);
@@ -307,7 +301,7 @@ static bool propose_shift(RematSearch *search) {
   if (target < 0) return false;
   begin(search);
   remat_trial_remove(state, slot);
-  DeadInputs dead = remat_random(&search->random) % 4 ? DEAD_HOLD : DEAD_MIXED;
+  DeadInputs dead = splitmix64(&search->random) % 4 ? DEAD_HOLD : DEAD_MIXED;
   return finish(search, execute(search, node, target, dead, 0));
 }
 
@@ -326,7 +320,7 @@ static bool propose_swap(RematSearch *search) {
   bool made = drop(search, slot);
   // Dropping may have taken the user away.
   made = made && state->node_at[use] >= 0 &&
-         fill_before(search, gap.value, use, (DeadInputs)(remat_random(&search->random) % 3));
+         fill_before(search, gap.value, use, (DeadInputs)(splitmix64(&search->random) % 3));
   return finish(search, made);
 }
 
@@ -351,8 +345,8 @@ static bool propose_neighbour(RematSearch *search) {
   if (i >= list->n) return false;
   int use = list->at[i] >> 1;
   begin(search);
-  bool fill_first = remat_random(&search->random) & 1, made = true;
-  DeadInputs dead = (DeadInputs)(remat_random(&search->random) % 3);
+  bool fill_first = splitmix64(&search->random) & 1, made = true;
+  DeadInputs dead = (DeadInputs)(splitmix64(&search->random) % 3);
   if (fill_first) made = fill_before(search, value, use, dead);
   made = made && state->node_at[slot] == node && drop(search, slot);
   if (!fill_first) made = made && state->node_at[use] >= 0 && fill_before(search, value, use, dead);
@@ -360,7 +354,7 @@ static bool propose_neighbour(RematSearch *search) {
 }
 
 bool remat_move_propose(RematSearch *search) {
-  int kind = (int)(remat_random(&search->random) % 100);
+  int kind = (int)(splitmix64(&search->random) % 100);
   bool is_over = search->state.n_over > 0;
   if (kind < (is_over ? 40 : 20)) return propose_fill(search);
   if (kind < (is_over ? 50 : 45)) return propose_drop(search);
@@ -372,7 +366,7 @@ bool remat_move_propose(RematSearch *search) {
 bool remat_move_toggle(RematSearch *search) {
   RematState *state = &search->state;
   int node;
-  if (state->n_repeated && remat_random(&search->random) % 2) {
+  if (state->n_repeated && splitmix64(&search->random) % 2) {
     int slot = random_repeated(search);
     node = state->node_at[slot];
     if (!remat_move_drop(search, slot)) return false;
@@ -380,7 +374,7 @@ bool remat_move_toggle(RematSearch *search) {
     Gap gap = random_heavy_gap(search);
     if (gap.value < 0 || is_locked(search, gap.value)) return false;
     node = gap.value;
-    if (!remat_move_fill(search, gap.value, gap.index, (DeadInputs)(remat_random(&search->random) % 3))) return false;
+    if (!remat_move_fill(search, gap.value, gap.index, (DeadInputs)(splitmix64(&search->random) % 3))) return false;
   }
   search->locked[node] = search->kick;
   return true;

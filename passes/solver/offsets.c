@@ -10,6 +10,7 @@
 #include "solver.h"
 #include "support/alloc.h"
 #include "support/input_error.h"
+#include "support/integers.h"
 
 // A placed buffer, or one in the way. Times are ranks among the distinct times.
 typedef struct Span {
@@ -52,8 +53,6 @@ static double seconds_taken(const Allocator *allocator) {
   return (double)(now.tv_sec - start.tv_sec) + 1e-9 * (double)(now.tv_nsec - start.tv_nsec);
 }
 
-static int64_t round_up(int64_t value, int64_t align) { return align <= 1 ? value : (value + align - 1) & -align; }
-
 static bool is_empty(const OffsetBuffer *buffer) { return buffer->size == 0 || buffer->lower == buffer->upper; }
 
 static bool check_buffers(const OffsetBuffer *buffers, int n, InputError *error) {
@@ -66,7 +65,7 @@ static bool check_buffers(const OffsetBuffer *buffers, int n, InputError *error)
     if (b->align < 0 || (b->align & (b->align - 1)) || b->align > (INT64_C(1) << 40))
       return input_fail(error, "buffer %lld: alignment must be a power of two", id);
     if (b->size > INT64_MAX / 4 - b->align - total) return input_fail(error, "the sum of all sizes is too large");
-    total += round_up(b->size, b->align);
+    total += aligned(b->size, b->align);
   }
   return true;
 }
@@ -214,7 +213,7 @@ static int64_t find_gap(Allocator *allocator, int b, const Span *spans, int n, i
     const Span *span = &spans[i];
     if (span->lower >= upper || lower >= span->upper) continue;
     if (span->offset - end >= size) {
-      int64_t offset = round_up(end, align), room = span->offset - offset - size;
+      int64_t offset = aligned(end, align), room = span->offset - offset - size;
       if (room >= 0 && room < slack) {
         found = offset;
         slack = room;
@@ -224,7 +223,7 @@ static int64_t find_gap(Allocator *allocator, int b, const Span *spans, int n, i
     if (span->end > end) end = span->end;
   }
   allocator->work += i;
-  return found >= 0 ? found : round_up(end, align);
+  return found >= 0 ? found : aligned(end, align);
 }
 
 static void insert_placed(Allocator *allocator, int b, int64_t offset) {
@@ -344,13 +343,6 @@ static void try_orders(Allocator *allocator, int *order) {
   free(keyed);
 }
 
-static uint64_t next_random(uint64_t *state) {   // splitmix64
-  uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
-  z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-  z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-  return z ^ (z >> 31);
-}
-
 // Moves order[from] to the earlier place `to` and takes back what was placed from there on.
 static void move_forward(Allocator *allocator, int *order, int from, int to) {
   int b = order[from];
@@ -364,7 +356,7 @@ static void move_forward(Allocator *allocator, int *order, int from, int to) {
 static int choose_place(const Allocator *allocator, const int *order, int culprit, uint64_t *random) {
   int b = order[culprit], to = culprit;
   for (int tries = 0; tries < 32; tries++) {
-    to = (int)(next_random(random) % (uint64_t)culprit);
+    to = (int)(splitmix64(random) % (uint64_t)culprit);
     int other = order[to];
     if (allocator->lower[other] < allocator->upper[b] && allocator->lower[b] < allocator->upper[other]) break;
   }
@@ -374,9 +366,9 @@ static int choose_place(const Allocator *allocator, const int *order, int culpri
 static void restart_from_best(Allocator *allocator, int *order, uint64_t *random) {
   unplace(allocator, 0);
   memcpy(order, allocator->best_order, (size_t)allocator->n * sizeof *order);
-  int kicks = 1 + (int)(next_random(random) % 4);
+  int kicks = 1 + (int)(splitmix64(random) % 4);
   for (int k = 0; k < kicks; k++) {
-    int from = (int)(next_random(random) % (uint64_t)allocator->n);
+    int from = (int)(splitmix64(random) % (uint64_t)allocator->n);
     if (from > 0) move_forward(allocator, order, from, choose_place(allocator, order, from, random));
   }
 }
@@ -409,7 +401,7 @@ static void search_orders(Allocator *allocator, int *order, uint64_t seed) {
     allocator->work += 100;
     if (++since_success > PATIENCE || culprit == 0) {
       since_success = 0;
-      best_fit = next_random(&random) % 4 == 0 ? !allocator->best_fit : allocator->best_fit;
+      best_fit = splitmix64(&random) % 4 == 0 ? !allocator->best_fit : allocator->best_fit;
       restart_from_best(allocator, order, &random);
       continue;
     }
@@ -503,7 +495,7 @@ static Allocator allocator_create(const OffsetBuffer *buffers, int n, const Offs
   allocator.best_offset = allocate_array(count, sizeof(int64_t));
   allocator.best_order = allocate_array(count, sizeof(int));
   for (int i = 0; i < n; i++) {
-    allocator.padded[i] = round_up(buffers[i].size, buffers[i].align);
+    allocator.padded[i] = aligned(buffers[i].size, buffers[i].align);
     allocator.offset[i] = -1;
   }
   int n_events;

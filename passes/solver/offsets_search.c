@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "support/alloc.h"
+#include "support/integers.h"
 
 struct CanonicalSearch {
   const CanonicalItem *items;   // Borrowed
@@ -53,15 +54,6 @@ typedef struct Candidate {
   int64_t offset;
   int rank, item;
 } Candidate;
-
-static uint64_t next_random(uint64_t *state) {   // splitmix64
-  uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
-  z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-  z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-  return z ^ (z >> 31);
-}
-
-static int64_t round_up(int64_t value, int64_t align) { return align <= 1 ? value : (value + align - 1) & -align; }
 
 static int compare_ranked(const void *left, const void *right) {
   const Ranked *a = left, *b = right;
@@ -192,7 +184,7 @@ static bool place(CanonicalSearch *s, int item, Waiting from, int n, Waiting res
       rest.by_low[kept++] = other;
       continue;
     }
-    s->lowest[other] = round_up(top, o->align);
+    s->lowest[other] = aligned(top, o->align);
     fits = fits && s->lowest[other] <= s->capacity - o->size;
     s->moved[moved++] = other;
   }
@@ -264,7 +256,7 @@ static int64_t luby(int64_t i) {
 // A new ranking of some items: half of the time the longest first, which soon leaves independent parts; else by size,
 // or both in a random proportion; with random noise, those that failed often earlier.
 static void rank_items(CanonicalSearch *s, const int *items, int n) {
-  uint64_t r = next_random(&s->random);
+  uint64_t r = splitmix64(&s->random);
   double trust = 0.5 * (double)(r % 3), time_power = 0.5 + 0.25 * (double)(r >> 8 & 3),
          size_power = 0.5 + 0.25 * (double)(r >> 16 & 3);
   int kind = (int)(r >> 24 & 7);
@@ -276,7 +268,7 @@ static void rank_items(CanonicalSearch *s, const int *items, int n) {
     double key = kind <= 3   ? time * 1e6 + size
                  : kind == 4 ? size * 1e3 + time
                              : pow(time, time_power) * pow(size, size_power);
-    double chance = (double)(next_random(&s->random) >> 11) * 0x1p-53;
+    double chance = (double)(splitmix64(&s->random) >> 11) * 0x1p-53;
     s->ranked[k] = (Ranked){-key * (1 + trust * s->failures[items[k]]) * (1 + noise * chance), items[k]};
   }
   qsort(s->ranked, (size_t)n, sizeof *s->ranked, compare_ranked);

@@ -5,6 +5,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+// The first multiple of an alignment, a power of two or 0, from `value` on.
+static inline int64_t aligned(int64_t value, int64_t align) {
+  return align <= 1 ? value : (value + align - 1) & -align;
+}
+
 typedef struct CanonicalItem {
   int lower, upper;   // lifetime [lower, upper) in ranks of the distinct times, upper > lower
   int64_t size;       // bytes, > 0, a multiple of the alignment

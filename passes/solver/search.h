@@ -66,7 +66,6 @@ typedef enum DeadInputs {
   DEAD_MIXED,       // either, at random
 } DeadInputs;
 
-uint64_t remat_random(uint64_t *state);
 double remat_random_unit(uint64_t *state);            // in [0, 1)
 int remat_random_below(uint64_t *state, int limit);   // in [0, limit)
 

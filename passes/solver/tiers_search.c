@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "search.h"
+#include "support/integers.h"
 
 static double seconds_of(const TierSearch *search) {
   const RematOptions *options = search->options;
@@ -387,7 +388,7 @@ static void ruin(TierSearch *search, TierPlan *plan) {
   int width = 2 + remat_random_below(&search->random, plan->n / (1 + remat_random_below(&search->random, 8)) + 1);
   int begin = remat_random_below(&search->random, plan->n), end = begin + width;
   double share = 0.2 + 0.8 * remat_random_unit(&search->random);
-  bool homes = remat_random(&search->random) % 4 == 0;
+  bool homes = splitmix64(&search->random) % 4 == 0;
   for (int p = (end < plan->n ? end : plan->n) - 1; p >= begin; p--) {
     if (p >= plan->n || remat_random_unit(&search->random) > share) continue;
     int v = remat_item_node(problem, plan->items[p]);
