@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+enum { LEAST_WEIGHTS_AVX2 = 1 << 18 };   // of a 1x1 convolution whose weight gradient is a product
+
 bool library_conv_equal(const NncConv *a, const NncConv *b) {
   return a->pass == b->pass && a->dtype == b->dtype && a->result == b->result && a->channels_last == b->channels_last &&
          a->n == b->n && a->c == b->c && a->h == b->h && a->w == b->w && a->o == b->o && a->oh == b->oh &&
@@ -97,10 +99,13 @@ static void assign_operands(NncOperation *op, LibraryOperand **x, LibraryOperand
 // A 1x1 convolution of channels-last images is one product over all pixels that it reads: by library_adopt_product, or
 // of own loops that pick the pixels of a strided one while packing. oneDNN's 1x1 kernels read the weights once per
 // image and reorder them, which costs up to half of the time on small images with many channels, and copy the pixels of
-// strided ones; on large dense ones they are ahead, but for weight gradients with more columns than rows. Figures:
-// docs/performance.md.
+// strided ones; on large dense ones they are ahead, but for weight gradients with more columns than rows. With AVX2
+// they are ahead but for weight gradients of many channels. Figures: docs/performance.md.
 static bool adopt_product_of(Library *lib, NncOperation *op) {
   const NncConv *c = &op->conv;
+  if (c->dtype == NNC_F32 && strcmp(nnc_library_isa(), "avx2") == 0 &&
+      (c->pass != NNC_CONV_WEIGHT_GRAD || c->c * c->o < LEAST_WEIGHTS_AVX2))
+    return false;
   int64_t pixels = c->n * c->oh * c->ow;
   bool pointwise = c->kh == 1 && c->kw == 1 && c->groups == 1 && c->pad[0] == 0 && c->pad[1] == 0 && c->pad[2] == 0 &&
                    c->pad[3] == 0;
