@@ -19,6 +19,7 @@ typedef struct Case {
   Attention a;
   // (batch, heads, tokens, head_dim), rounded to the type where they are inputs
   double *q, *k, *v, *o, *dy, *lse, *dq, *dk, *dv;
+  float *bias;   // (heads, queries, keys) of all batches; NULL: none
 } Case;
 
 __extension__ typedef _Float16 Half;
@@ -53,6 +54,26 @@ static double *random_values(const Attention *a, int64_t tokens, uint32_t seed, 
   return x;
 }
 
+static bool is_seen(const Attention *a, int64_t i, int64_t j) {
+  int64_t away = i + a->n_keys - a->n_queries - j;
+  if (a->causal && away < 0) return false;
+  return a->window == 0 || (away < a->window && away > -a->window);
+}
+
+// The score of a pair, and its derivative by the product of q and k.
+static double score(const Attention *a, const float *bias, const double *q, const double *k, double *slope) {
+  double s = 0;
+  for (int64_t e = 0; e < a->head_dim; e++) s += q[e] * k[e];
+  s *= a->scale;
+  *slope = a->scale;
+  if (a->softcap > 0) {
+    double t = tanh(s / a->softcap);
+    s = a->softcap * t;
+    *slope *= 1 - t * t;
+  }
+  return s + (bias ? (double)*bias : 0);
+}
+
 // Everything in double.
 static void reference_head(const Attention *a, Case *c, int64_t head) {
   int64_t d = a->head_dim, tq = a->n_queries, tk = a->n_keys;
@@ -60,27 +81,26 @@ static void reference_head(const Attention *a, Case *c, int64_t head) {
                *dy = c->dy + head * tq * d;
   double *o = c->o + head * tq * d, *dq = c->dq + head * tq * d, *dk = c->dk + head * tk * d,
          *dv = c->dv + head * tk * d;
-  double *p = calloc((size_t)tk, sizeof *p);
+  double *p = calloc((size_t)tk, sizeof *p), *slope = calloc((size_t)tk, sizeof *slope);
+  const float *bias = c->bias ? c->bias + head % a->heads * tq * tk : NULL;
   for (int64_t i = 0; i < tq; i++) {
-    int64_t seen = a->causal ? i + tk - tq + 1 : tk;
-    if (seen < 0) seen = 0;
     double most = -INFINITY, sum = 0, delta = 0;
-    for (int64_t j = 0; j < seen; j++) {
-      p[j] = 0;
-      for (int64_t e = 0; e < d; e++) p[j] += q[i * d + e] * k[j * d + e];
-      p[j] *= a->scale;
+    for (int64_t j = 0; j < tk; j++) {
+      p[j] = -INFINITY;
+      if (is_seen(a, i, j)) p[j] = score(a, bias ? bias + i * tk + j : NULL, q + i * d, k + j * d, &slope[j]);
       most = fmax(most, p[j]);
     }
-    for (int64_t j = 0; j < seen; j++) sum += p[j] = exp(p[j] - most);
-    c->lse[head * tq + i] = seen ? most + log(sum) : INFINITY;
+    bool sees = most > (double)-INFINITY;
+    for (int64_t j = 0; j < tk; j++) sum += p[j] = sees ? exp(p[j] - most) : 0;
+    c->lse[head * tq + i] = sees ? most + log(sum) : INFINITY;
     for (int64_t e = 0; e < d; e++) o[i * d + e] = 0;
-    for (int64_t j = 0; j < seen; j++)
+    for (int64_t j = 0; j < tk && sees; j++)
       for (int64_t e = 0; e < d; e++) o[i * d + e] += p[j] / sum * v[j * d + e];
     for (int64_t e = 0; e < d; e++) delta += o[i * d + e] * dy[i * d + e];
-    for (int64_t j = 0; j < seen; j++) {
+    for (int64_t j = 0; j < tk && sees; j++) {
       double dp = 0;
       for (int64_t e = 0; e < d; e++) dp += dy[i * d + e] * v[j * d + e];
-      double ds = p[j] / sum * (dp - delta) * a->scale;
+      double ds = p[j] / sum * (dp - delta) * slope[j];
       for (int64_t e = 0; e < d; e++) {
         dq[i * d + e] += ds * k[j * d + e];
         dk[j * d + e] += ds * q[i * d + e];
@@ -89,6 +109,7 @@ static void reference_head(const Attention *a, Case *c, int64_t head) {
     }
   }
   free(p);
+  free(slope);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -166,8 +187,36 @@ static void launch(Emulated *e, TileType type, const char *kernel, const Templat
   CHECK(emulate_run(e, kernel, &el, message, sizeof message) == EMU_OK, "%s", message);
 }
 
-static void test_attention(TileType type, int head_dim, int64_t batch, int64_t heads, int64_t n_queries, int64_t n_keys,
-                           bool causal, bool packed, bool wgmma) {
+// Operands, and what is to come out.
+static Case make_case(Attention a) {
+  int64_t nq = size_of(&a, a.n_queries), nk = size_of(&a, a.n_keys), n_bias = a.heads * a.n_queries * a.n_keys;
+  Case c = {.a = a,
+            .q = random_values(&a, a.n_queries, 1, 3),
+            .k = random_values(&a, a.n_keys, 2, 1),
+            .v = random_values(&a, a.n_keys, 3, 1),
+            .dy = random_values(&a, a.n_queries, 4, 1),
+            .o = calloc((size_t)nq, 8),
+            .dq = calloc((size_t)nq, 8),
+            .dk = calloc((size_t)nk, 8),
+            .dv = calloc((size_t)nk, 8),
+            .lse = calloc((size_t)(a.batch * a.heads * a.n_queries), 8)};
+  if (a.biased) {
+    c.bias = malloc((size_t)n_bias * sizeof *c.bias);
+    for (int64_t i = 0; i < n_bias; i++) c.bias[i] = (float)sin((double)i);
+  }
+  for (int64_t h = 0; h < a.batch * a.heads; h++) reference_head(&a, &c, h);
+  return c;
+}
+
+// What is done to scores beside the scale.
+typedef struct Form {
+  bool causal, biased;
+  int64_t window;
+  double softcap;
+} Form;
+
+static void test_form(TileType type, int head_dim, int64_t batch, int64_t heads, int64_t n_queries, int64_t n_keys,
+                      Form form, bool packed, bool wgmma) {
   Attention a = {.type = type,
                  .batch = batch,
                  .heads = heads,
@@ -175,7 +224,11 @@ static void test_attention(TileType type, int head_dim, int64_t batch, int64_t h
                  .n_queries = n_queries,
                  .n_keys = n_keys,
                  .head_dim = head_dim,
-                 .causal = causal,
+                 .causal = form.causal,
+                 .biased = form.biased,
+                 .bias_head = form.biased ? n_queries * n_keys : 0,
+                 .window = form.window,
+                 .softcap = form.softcap,
                  .wgmma = wgmma,
                  .scale = 1 / sqrt(head_dim)};
   // Packed: (batch, tokens, heads, head_dim), as a projection leaves it; else (batch, heads, tokens, head_dim).
@@ -186,18 +239,8 @@ static void test_attention(TileType type, int head_dim, int64_t batch, int64_t h
   a.q = a.o = rows;
   a.k = a.v = columns;
   CHECK(attention_supported(&a) && (!wgmma || attention_wgmma_supported(&a)), "not supported");
-  int64_t nq = size_of(&a, n_queries), nk = size_of(&a, n_keys), n_rows = batch * heads * n_queries;
-  Case c = {.a = a,
-            .q = random_values(&a, n_queries, 1, 3),
-            .k = random_values(&a, n_keys, 2, 1),
-            .v = random_values(&a, n_keys, 3, 1),
-            .dy = random_values(&a, n_queries, 4, 1),
-            .o = calloc((size_t)nq, 8),
-            .dq = calloc((size_t)nq, 8),
-            .dk = calloc((size_t)nk, 8),
-            .dv = calloc((size_t)nk, 8),
-            .lse = calloc((size_t)n_rows, 8)};
-  for (int64_t h = 0; h < batch * heads; h++) reference_head(&a, &c, h);
+  int64_t n_rows = batch * heads * n_queries, n_bias = heads * n_queries * n_keys;
+  Case c = make_case(a);
   LLVMModuleRef module = LLVMModuleCreateWithNameInContext("attention", LLVMContextCreate());
   TemplateLaunch forward, backward_q, backward_kv;
   attention_build(module, &a, 0, "forward", &forward);
@@ -210,31 +253,43 @@ static void test_attention(TileType type, int head_dim, int64_t batch, int64_t h
   void *q = to_device(&a, c.q, n_queries, &a.q, &bq), *k = to_device(&a, c.k, n_keys, &a.k, &bk),
        *v = to_device(&a, c.v, n_keys, &a.v, &bv), *o = device_alloc(&a, n_queries, &a.o, &bo);
   float *lse = malloc((size_t)n_rows * 4);
-  launch(
-      e, type, "forward", &forward, 5,
-      (EmulateArgument[]){{"q", q, bq}, {"k", k, bk}, {"v", v, bv}, {"o", o, bo}, {"lse", lse, (uint64_t)n_rows * 4}});
+  EmulateArgument bias = {"bias", c.bias, (uint64_t)n_bias * 4};
+  EmulateArgument inputs[6] = {{"q", q, bq}, {"k", k, bk}, {"v", v, bv}};
+  int n = 3;
+  if (form.biased) inputs[n++] = bias;
+  inputs[n++] = (EmulateArgument){"o", o, bo};
+  inputs[n++] = (EmulateArgument){"lse", lse, (uint64_t)n_rows * 4};
+  launch(e, type, "forward", &forward, n, inputs);
   compare(&a, "o", o, c.o, n_queries, &a.o);
   compare_statistics("lse", lse, c.lse, n_rows, type == TILE_TF32 ? 5e-3 : 1e-5);
   uint64_t bytes = (uint64_t)n_rows * 4, bdy, bdq, bdk, bdv;
   float *delta = malloc(bytes);
   void *dy = to_device(&a, c.dy, n_queries, &a.o, &bdy), *dq = device_alloc(&a, n_queries, &a.q, &bdq),
        *dk = device_alloc(&a, n_keys, &a.k, &bdk), *dv = device_alloc(&a, n_keys, &a.v, &bdv);
-  EmulateArgument arguments[] = {{"q", q, bq},        {"k", k, bk},           {"v", v, bv},    {"o", o, bo},
-                                 {"lse", lse, bytes}, {"do", dy, bdy},        {"dq", dq, bdq}, {"dk", dk, bdk},
-                                 {"dv", dv, bdv},     {"delta", delta, bytes}};
-  launch(e, type, "backward_q", &backward_q, 10, arguments);
-  launch(e, type, "backward_kv", &backward_kv, 10, arguments);
+  EmulateArgument arguments[11] = {{"q", q, bq}, {"k", k, bk},        {"v", v, bv},
+                                   {"o", o, bo}, {"lse", lse, bytes}, {"do", dy, bdy}};
+  n = 6;
+  if (form.biased) arguments[n++] = bias;
+  EmulateArgument results[] = {{"dq", dq, bdq}, {"dk", dk, bdk}, {"dv", dv, bdv}, {"delta", delta, bytes}};
+  for (int i = 0; i < 4; i++) arguments[n++] = results[i];
+  launch(e, type, "backward_q", &backward_q, n, arguments);
+  launch(e, type, "backward_kv", &backward_kv, n, arguments);
   compare(&a, "dq", dq, c.dq, n_queries, &a.q);
   compare(&a, "dk", dk, c.dk, n_keys, &a.k);
   compare(&a, "dv", dv, c.dv, n_keys, &a.v);
   emulate_free(e);
-  void *memory[] = {dy, dq, dk, dv, delta, q, k, v, o, lse, c.q, c.k, c.v, c.o, c.dy, c.dq, c.dk, c.dv, c.lse};
+  void *memory[] = {dy, dq, dk, dv, delta, q, k, v, o, lse, c.q, c.k, c.v, c.o, c.dy, c.dq, c.dk, c.dv, c.lse, c.bias};
   for (size_t i = 0; i < sizeof memory / sizeof *memory; i++) free(memory[i]);
+}
+
+static void test_attention(TileType type, int head_dim, int64_t batch, int64_t heads, int64_t n_queries, int64_t n_keys,
+                           bool causal, bool packed, bool wgmma) {
+  test_form(type, head_dim, batch, heads, n_queries, n_keys, (Form){.causal = causal}, packed, wgmma);
 }
 
 // The three kernels at a training shape as PTX, those of the gradients once more with packed results: accepted by ptxas
 // where there is one, without spills.
-static void test_ptx(TileType type, int head_dim, bool plain, double dropout, const char *arch) {
+static void test_ptx_form(TileType type, int head_dim, bool plain, double dropout, Form form, const char *arch) {
   bool wgmma = !plain && tile_element_bytes(type) == 2 && !strcmp(arch, "sm_90a");
   static const char *const names[] = {"forward", "backward_q", "backward_kv", "packed_q", "packed_kv"};
   Attention a = {.type = type,
@@ -245,6 +300,10 @@ static void test_ptx(TileType type, int head_dim, bool plain, double dropout, co
                  .n_keys = 1024,
                  .head_dim = head_dim,
                  .causal = true,
+                 .biased = form.biased,
+                 .bias_head = form.biased ? 1024 * 1024 : 0,
+                 .window = form.window,
+                 .softcap = form.softcap,
                  .scale = 0.125,
                  .plain = plain,
                  .wgmma = wgmma,
@@ -276,6 +335,10 @@ static void test_ptx(TileType type, int head_dim, bool plain, double dropout, co
   }
 }
 
+static void test_ptx(TileType type, int head_dim, bool plain, double dropout, const char *arch) {
+  test_ptx_form(type, head_dim, plain, dropout, (Form){0}, arch);
+}
+
 int main(void) {
   if (getenv("NNC_TEST_TABLE")) {   // every combination, as in docs/cuda.md; takes a minute
     static const char *const archs[] = {"sm_80", "sm_89", "sm_90a", "sm_100"};
@@ -288,6 +351,11 @@ int main(void) {
   test_ptx(TILE_BF16, 64, false, 0, "sm_90a");
   test_ptx(TILE_BF16, 128, false, 0, "sm_90a");
   test_ptx(TILE_F16, 128, false, 0.1, "sm_90a");
+  Form biased = {.biased = true}, near = {.causal = true, .window = 100, .softcap = 2},
+       all = {.biased = true, .window = 40, .softcap = 2};
+  test_ptx_form(TILE_BF16, 64, false, 0, biased, "sm_90a");
+  test_ptx_form(TILE_BF16, 128, false, 0, near, "sm_90a");
+  test_ptx_form(TILE_F16, 128, false, 0.1, all, "sm_90a");
   test_ptx(TILE_BF16, 64, false, 0, "sm_80");
   test_ptx(TILE_F32, 64, false, 0, "sm_80");
   test_ptx(TILE_F32, 64, false, 0.1, "sm_89");
@@ -311,5 +379,10 @@ int main(void) {
   test_attention(TILE_F16, 64, 1, 2, 267, 267, true, false, true);
   test_attention(TILE_F16, 128, 1, 1, 129, 257, false, false, true);
   test_attention(TILE_BF16, 64, 1, 1, 300, 140, true, false, true);
+  test_form(TILE_BF16, 64, 1, 2, 131, 150, all, true, false);
+  test_form(TILE_BF16, 64, 1, 2, 150, 401, biased, false, true);
+  test_form(TILE_BF16, 128, 1, 2, 331, 331, near, true, true);
+  test_form(TILE_F16, 128, 1, 1, 300, 140, near, false, true);   // the first rows see no key
+  test_form(TILE_F16, 64, 2, 2, 267, 300, all, true, true);
   return check_report();
 }

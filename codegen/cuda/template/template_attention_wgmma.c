@@ -11,15 +11,17 @@ enum { NEAR_BYTES = 16 << 20 };
 
 bool attention_wgmma_supported(const Attention *a) {
   int64_t rows = 16 * WARPS;
-  return !a->plain && !a->biased && a->window == 0 && a->softcap <= 0 && tile_element_bytes(a->type) == 2 &&
-         a->n_queries <= rows * MOST_BLOCKS && a->n_keys <= rows * MOST_BLOCKS;
+  return !a->plain && tile_element_bytes(a->type) == 2 && a->n_queries <= rows * MOST_BLOCKS &&
+         a->n_keys <= rows * MOST_BLOCKS;
 }
 
-// As many rows of a streamed tile as the registers hold without spills; drawing random numbers takes some.
+// As many rows of a streamed tile as the registers hold without spills; drawing random numbers takes some, and so do
+// softcap and bias.
 void attention_wgmma_sizes(AttentionBlock *x, AttentionKernel kernel) {
-  bool forward = kernel == ATTENTION_FORWARD, drops = x->a->dropout > 0;
+  const Attention *a = x->a;
+  bool forward = kernel == ATTENTION_FORWARD, more = a->dropout > 0 || a->biased || a->softcap > 0;
   x->warps = WARPS;
-  x->n = drops && (!forward || x->a->head_dim == 128) ? 32 : drops || !forward ? 64 : 128;
+  x->n = more && (!forward || a->head_dim == 128) ? 32 : more || !forward ? 64 : 128;
 }
 
 // Blocks that start together have the same rows of different heads, the longest rows first: as many heads as their keys
@@ -212,6 +214,7 @@ typedef struct Forward {
 
 // Scores of the tile become weights.
 static void weigh(Forward *f, Val tile, Scores s, bool masked, Val fade[2]) {
+  attention_adjust(&f->x, tile, false, NULL, s, NULL);
   if (masked) attention_hide_keys(&f->x, tile, s);
   softmax(&f->x, s, &f->state, fade);
   attention_drop(&f->x, tile, s);
@@ -237,18 +240,18 @@ static void copy_tile(Forward *f, const Panels *p, Val tile) {
 }
 
 // The first tile of keys, and the copies of the second and of the first of values.
-static void first_tile(Forward *f, Val end) {
+static void first_tile(Forward *f, Val first, Val end) {
   AttentionBlock *x = &f->x;
   Build *b = &x->b;
-  Val zero = build_i32(b, 0), fade[2];
+  Val second = build_add(b, first, build_i32(b, 1)), fade[2];
   wgmma_copy(x, &f->queries, NULL, x->first_row, NULL);
-  copy_tile(f, &f->keys, zero);
+  copy_tile(f, &f->keys, first);
   build_commit(b);
   Branch more;
-  build_if(b, &more, build_less(b, build_i32(b, 1), end));
-  copy_tile(f, &f->keys, build_i32(b, 1));
+  build_if(b, &more, build_less(b, second, end));
+  copy_tile(f, &f->keys, second);
   build_if_end(b, &more);
-  copy_tile(f, &f->values, zero);
+  copy_tile(f, &f->values, first);
   build_commit(b);
   attention_sums(x, &f->sums);
   attention_row_state(x, &f->state);
@@ -256,10 +259,11 @@ static void first_tile(Forward *f, Val end) {
     for (int i = 0; i < 4; i++) f->weights[step][i] = build_var(b, b->i32, NULL);
   wgmma_arrived(x, 1);
   Scores s;
-  wgmma_scores(x, &f->queries, f->rows, &f->keys, f->keys.descriptor, s);
+  Val buffer = wgmma_buffer(x, &f->keys, build_and(b, first, build_i32(b, 1)));
+  wgmma_scores(x, &f->queries, f->rows, &f->keys, buffer, s);
   build_wgmma_commit(b);
   wgmma_wait_scores(x, 0, s);
-  weigh(f, zero, s, true, fade);
+  weigh(f, first, s, true, fade);
   set_weights(f, s);
 }
 
@@ -302,14 +306,15 @@ void attention_wgmma_forward(LLVMModuleRef module, const Attention *a, const cha
   wgmma_panels(x, &f.keys, x->n, 2, x->p.k, &a->k, a->n_keys, x->group);
   wgmma_panels(x, &f.values, x->n, 2, x->p.v, &a->v, a->n_keys, x->group);
   f.rows = wgmma_rows(x, &f.queries);
-  Val end = build_max(b, attention_tiles_end(x), build_i32(b, 1));
-  first_tile(&f, end);
-  Val whole = build_min(b, build_max(b, tiles_whole(x), build_i32(b, 1)), end);
+  Val first = attention_tiles_first(x), second = build_add(b, first, build_i32(b, 1)),
+      end = build_max(b, attention_tiles_end(x), second);
+  first_tile(&f, first, end);
+  Val whole = build_min(b, build_max(b, tiles_whole(x), second), end);
+  bool all_masked = a->masked || a->window > 0;
   for (int masked = 0; masked < 2; masked++) {
     Loop loop;
-    if (!masked && a->masked) continue;
-    next_tile(&f, build_loop(b, &loop, masked && !a->masked ? whole : build_i32(b, 1), masked ? end : whole, 1), end,
-              masked);
+    if (!masked && all_masked) continue;
+    next_tile(&f, build_loop(b, &loop, masked && !all_masked ? whole : second, masked ? end : whole, 1), end, masked);
     build_loop_end(b, &loop);
   }
   wgmma_arrived(x, 0);

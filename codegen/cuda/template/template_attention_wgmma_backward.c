@@ -84,22 +84,23 @@ void attention_wgmma_backward_q(LLVMModuleRef module, const Attention *a, const 
   Gradient g = {0};
   AttentionBlock *x = &g.x;
   attention_begin(x, module, a, ATTENTION_BACKWARD_Q, name, launch);
-  Build *b = &x->b;
   allocate(&g, (Val[]){x->p.q, x->p.dy}, (const AttentionStrides *[]){&a->q, &a->o}, x->head, (Val[]){x->p.k, x->p.v},
            (const AttentionStrides *[]){&a->k, &a->v}, x->group);
-  g.pipeline = (Pipeline){.heads = 1, .first = build_i32(b, 0), .end = attention_tiles_end(x)};
+  g.pipeline = (Pipeline){.heads = 1, .first = attention_tiles_first(x), .end = attention_tiles_end(x)};
   copy_first(&g);
   Val lse2[2], delta[2];
   attention_row_values(x, lse2, delta);
   Sums dq;
   attention_sums(x, &dq);
-  Scores s, dp[1];
+  Scores s, dp[1], slope;
   begin(&g, s, dp[0]);
+  attention_adjust(x, g.pipeline.tile, false, NULL, s, slope);
   attention_mask_keys(x, g.pipeline.tile, s);
   for (int t = 0; t < x->n / 8; t++)
     for (int i = 0; i < 4; i++) {
       Val kept = attention_keep(x, NULL, attention_row(x, i / 2), attention_column(x, g.pipeline.tile, t, i % 2));
-      attention_differentiate(x, &s[t][i], &dp[0][t][i], lse2[i / 2], delta[i / 2], kept, NULL);
+      attention_differentiate(x, &s[t][i], &dp[0][t][i], lse2[i / 2], delta[i / 2], kept,
+                              a->softcap > 0 ? slope[t][i] : NULL);
     }
   end(&g, 1, dp, (int[]){0}, &dq);
   attention_store_gradient(x, &dq, a->scale, x->p.dq, &a->q, x->head);
@@ -121,8 +122,9 @@ void attention_wgmma_backward_kv(LLVMModuleRef module, const Attention *a, const
   copy_first(&g);
   Sums sums[2];   // dv, dk
   for (int i = 0; i < 2; i++) attention_sums(x, &sums[i]);
-  Scores s[2];   // the weights, the gradients of the scores
+  Scores s[2], slope;   // the weights, the gradients of the scores
   begin(&g, s[0], s[1]);
+  attention_adjust(x, g.pipeline.tile, true, g.pipeline.head, s[0], slope);
   // Columns beyond the last query need no mask: their rows of q and do, lse and delta are zero, and so is all that they
   // add.
   attention_mask_queries(x, g.pipeline.tile, s[0]);
@@ -135,7 +137,8 @@ void attention_wgmma_backward_kv(LLVMModuleRef module, const Attention *a, const
     for (int i = 0; i < 4; i++) {
       Val kept = attention_keep(x, g.pipeline.head, attention_column(x, g.pipeline.tile, t, i % 2),
                                 attention_row(x, i / 2));
-      attention_differentiate(x, &s[0][t][i], &s[1][t][i], lse[i % 2], delta[i % 2], kept, NULL);
+      attention_differentiate(x, &s[0][t][i], &s[1][t][i], lse[i % 2], delta[i % 2], kept,
+                              a->softcap > 0 ? slope[t][i] : NULL);
     }
   }
   end(&g, 2, s, (int[]){1, 0}, sums);
