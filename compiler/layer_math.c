@@ -260,12 +260,15 @@ static MlirValue sum_of_all(NnBuilder *b, MlirValue x) {
   return rank ? nn_reduce(b, NN_OP_reduce_sum, x, rank, axes) : x;
 }
 
-// The mean of x; with a weight, sum(weight x) / sum(weight), where weights that are all zero give zero.
-static bool weighted_mean(LayerCall *c, MlirValue weight, MlirValue x, Value *result) {
-  if (nn_value_is_null(weight)) return layer_return(result, mean_of_all(c->b, x));
-  MlirValue sum = multiply(c->b, x, weight);
-  sum = sum_of_all(c->b, sum);
-  MlirValue total = sum_of_all(c->b, weight);
+// x weight; either may be null, a weight of 1.
+static MlirValue weighted(NnBuilder *b, MlirValue x, MlirValue weight) {
+  return nn_value_is_null(x) ? weight : nn_value_is_null(weight) ? x : multiply(b, x, weight);
+}
+
+// sum(weighted) / sum(weight), where weights that are all zero give zero; the mean where the weight is null.
+static bool weighted_mean(LayerCall *c, MlirValue weight, MlirValue weighted, Value *result) {
+  if (nn_value_is_null(weight)) return layer_return(result, mean_of_all(c->b, weighted));
+  MlirValue sum = sum_of_all(c->b, weighted), total = sum_of_all(c->b, weight);
   MlirValue none = nn_compare(c->b, "eq", total, nn_constant_like(c->b, total, 0));
   return layer_return(result,
                       nn_binary(c->b, NN_OP_div, sum, nn_select(c->b, none, nn_constant_like(c->b, total, 1), total)));
@@ -292,24 +295,25 @@ static bool check_labels(LayerCall *c, MlirValue *labels) {
   return true;
 }
 
-// What the loss of each label counts: its weight, its class's, 0 where it is ignored. *weight null: each counts 1.
-// False after reporting.
-static bool weigh_labels(LayerCall *c, NnType logits, MlirValue labels, MlirValue ignored, MlirValue *weight) {
-  enum { LOGITS, LABELS, SMOOTHING, WEIGHTS, CLASS_WEIGHTS };
+enum { LOGITS, LABELS, SMOOTHING, WEIGHTS, CLASS_WEIGHTS, IGNORE_INDEX, REDUCTION };   // of cross_entropy
+
+// What the loss of each label counts: *own its weight and 0 where it is ignored, *of_class the weight of its class.
+// Null: each counts 1. False after reporting.
+static bool weigh_labels(LayerCall *c, NnType logits, MlirValue labels, MlirValue ignored, MlirValue *own,
+                         MlirValue *of_class) {
   NnType t = nn_value_type(labels);
   NnBuilder *b = c->b;
-  MlirValue factor[3];
-  int n = 0;
   t.dtype = logits.dtype;
-  *weight = nn_null_value();
+  *own = *of_class = nn_null_value();
   if (layer_given(c, WEIGHTS)) {
     NnType w = nn_value_type(layer_tensor(c, WEIGHTS));
     if (!nn_shape_equal(&t, &w))
       return layer_arg_error(c, WEIGHTS, "must be one weight per label, found %s for labels %s",
                              value_describe(c->e, c->arg[WEIGHTS]), value_describe(c->e, c->arg[LABELS]));
-    factor[n++] = nn_cast(b, layer_tensor(c, WEIGHTS), t.dtype);
+    *own = nn_cast(b, layer_tensor(c, WEIGHTS), t.dtype);
   }
-  if (!nn_value_is_null(ignored)) factor[n++] = nn_select(b, ignored, nn_constant(b, t, 0), nn_constant(b, t, 1));
+  if (!nn_value_is_null(ignored))
+    *own = weighted(b, *own, nn_select(b, ignored, nn_constant(b, t, 0), nn_constant(b, t, 1)));
   if (layer_given(c, CLASS_WEIGHTS)) {
     NnType w = nn_value_type(layer_tensor(c, CLASS_WEIGHTS));
     if (w.rank != 1 || w.dim[0] != logits.dim[logits.rank - 1])
@@ -318,17 +322,27 @@ static bool weigh_labels(LayerCall *c, NnType logits, MlirValue labels, MlirValu
     MlirValue table = nn_cast(b, layer_tensor(c, CLASS_WEIGHTS), t.dtype);
     MlirOperation op = layer_build(c, NN_OP_gather, 2, (MlirValue[]){table, labels}, 0, NULL, NULL);
     if (mlirOperationIsNull(op)) return false;
-    factor[n++] = mlirOperationGetResult(op, 0);
+    *of_class = mlirOperationGetResult(op, 0);
   }
-  if (n) *weight = factor[0];
-  for (int i = 1; i < n; i++) *weight = multiply(b, *weight, factor[i]);
   return true;
 }
 
-// With smoothing s: (1 - s) (lse - x[label]) + s (lse - mean(x)), lse = log sum exp(x).
+// The mean over classes k of weight[k] (lse - x[k]), where the weights may be none.
+static MlirValue mean_over_classes(LayerCall *c, MlirValue logits, MlirValue lse) {
+  NnBuilder *b = c->b;
+  NnType t = nn_value_type(logits);
+  int64_t classes = t.rank - 1, all = 0;
+  if (layer_given(c, CLASS_WEIGHTS)) {
+    MlirValue table = nn_cast(b, layer_tensor(c, CLASS_WEIGHTS), t.dtype);
+    logits = multiply(b, logits, nn_broadcast_trailing(b, table, t));
+    lse = multiply(b, lse, nn_broadcast_trailing(b, layer_mean_of(b, table, 1, &all), nn_value_type(lse)));
+  }
+  return nn_binary(b, NN_OP_sub, lse, layer_mean_of(b, logits, 1, &classes));
+}
+
+// With smoothing s: (1 - s) weight[label] (lse - x[label]) + s mean(weight (lse - x)), lse = log sum exp(x).
 bool layer_cross_entropy(LayerCall *c, Value *result) {
-  enum { LOGITS, LABELS, SMOOTHING, WEIGHTS, CLASS_WEIGHTS, IGNORE_INDEX, REDUCTION };
-  MlirValue labels, weight, ignored = nn_null_value(), logits = layer_float_tensor(c, LOGITS);
+  MlirValue labels, own, of_class, ignored = nn_null_value(), logits = layer_float_tensor(c, LOGITS);
   NnType t = nn_value_type(logits);
   double s = layer_float(c, SMOOTHING);
   const char *reduction = layer_string(c, REDUCTION);
@@ -337,8 +351,6 @@ bool layer_cross_entropy(LayerCall *c, Value *result) {
   if (!(s >= 0 && s < 1)) return layer_arg_error(c, SMOOTHING, "must be at least 0 and below 1, found %g", s);
   if (!total && !each && strcmp(reduction, "mean") != 0)
     return layer_arg_error(c, REDUCTION, "must be \"mean\", \"sum\" or \"none\", found \"%s\"", reduction);
-  if (s > 0 && layer_given(c, CLASS_WEIGHTS))
-    return layer_arg_error(c, SMOOTHING, "must be 0 beside class_weights, found %g", s);
   if (layer_given(c, IGNORE_INDEX)) {
     ignored = nn_compare(c->b, "eq", labels, nn_constant_like(c->b, labels, (double)layer_int(c, IGNORE_INDEX)));
     labels = nn_select(c->b, ignored, nn_constant_like(c->b, labels, 0), labels);
@@ -346,15 +358,15 @@ bool layer_cross_entropy(LayerCall *c, Value *result) {
   MlirOperation op = layer_build(c, NN_OP_cross_entropy, 2, (MlirValue[]){logits, labels}, 0, NULL, NULL);
   if (mlirOperationIsNull(op)) return false;
   MlirValue loss = mlirOperationGetResult(op, 0);
+  if (!weigh_labels(c, t, labels, ignored, &own, &of_class)) return false;
+  MlirValue weight = weighted(c->b, own, of_class);
   if (s > 0) {
-    int64_t classes = t.rank - 1;
-    MlirValue uniform = nn_binary(c->b, NN_OP_sub, mlirOperationGetResult(op, 1),
-                                  layer_mean_of(c->b, logits, 1, &classes));
-    loss = nn_binary(c->b, NN_OP_add, layer_scale(c->b, loss, 1 - s), layer_scale(c->b, uniform, s));
+    MlirValue rest = mean_over_classes(c, logits, mlirOperationGetResult(op, 1));
+    loss = nn_binary(c->b, NN_OP_add, layer_scale(c->b, weighted(c->b, loss, of_class), 1 - s),
+                     layer_scale(c->b, rest, s));
   }
-  if (!weigh_labels(c, t, labels, ignored, &weight)) return false;
+  loss = weighted(c->b, loss, s > 0 ? own : weight);
   if (!each && !total) return weighted_mean(c, weight, loss, result);
-  if (!nn_value_is_null(weight)) loss = multiply(c->b, loss, weight);
   return layer_return(result, total ? sum_of_all(c->b, loss) : loss);
 }
 
@@ -371,5 +383,5 @@ bool layer_accuracy(LayerCall *c, Value *result) {
     return layer_arg_error(c, 2, "must be one weight per label, found %s for labels %s",
                            value_describe(c->e, c->arg[2]), value_describe(c->e, c->arg[1]));
   if (layer_given(c, 2)) weight = nn_cast(c->b, layer_tensor(c, 2), t.dtype);
-  return weighted_mean(c, weight, x, result);
+  return weighted_mean(c, weight, weighted(c->b, x, weight), result);
 }

@@ -38,6 +38,7 @@ Values and gradients are PyTorch's there, too; `test/gradients/kinks.test` compa
 | `softplus`, `binary_cross_entropy` | 0 | sigmoid(x) everywhere; small results keep their digits (PyTorch's `softplus` is x above 20) |
 | `layernorm`, `rmsnorm`, `groupnorm`, `batchnorm` | equal elements | finite: `eps` keeps it from dividing by 0 |
 | `softmax`, `log_softmax`, `cross_entropy` | -infinity | a class that cannot be; a row of nothing else is NaN. `attention` gives zeros where a query sees no key |
+| `cross_entropy`, `nll_loss` | no label counts: all are ignored, or all weights are 0 | 0, and so is the mean, where PyTorch has NaN |
 | `segment_max` | | a segment of nothing but -infinity is like an empty one: 0 |
 
 A NaN that enters a function makes what is computed of it NaN: `relu`, `clamp`, `maximum`, `amax`, `maxpool` do not hide it, comparisons with it are false. What the gradient is at a NaN
