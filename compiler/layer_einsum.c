@@ -437,6 +437,35 @@ static const char *name_rests(const LayerCall *c, const char *text) {
   return elaborator_format(c->e, "%s%s", out, text);
 }
 
+static bool is_rest(const char *name) { return name[0] == '_' && isdigit((unsigned char)name[1]); }
+
+// An axis of "..." that is 1 in one tensor and more in another is left out of the first.
+static void leave_out_ones(const Pattern *p, Operand *x) {
+  NnType t = nn_value_type(x->value);
+  Axes kept = {0};
+  int64_t dim[NN_MAX_RANK];
+  for (int i = 0; i < x->axes.n; i++) {
+    if (t.dim[i] == 1 && p->size[x->axes.id[i]] > 1) continue;
+    dim[kept.n] = t.dim[i];
+    kept.id[kept.n++] = x->axes.id[i];
+  }
+  *x = (Operand){reshape_to(p->c, x->value, kept.n, dim), kept};
+}
+
+// The size of axis i of operand k, which one before may have fixed; sizes of 1 of "..." give way.
+static bool bind_size(Pattern *p, const Operand *operand, int k, int i) {
+  int id = operand[k].axes.id[i];
+  bool rest = is_rest(p->name[id]);
+  int64_t size = nn_value_type(operand[k].value).dim[i];
+  if (p->size[id] == 0 || (rest && p->size[id] == 1)) {
+    p->size[id] = size;
+    p->from[id] = k;
+  }
+  if (p->size[id] == size || (rest && size == 1)) return true;
+  return elaborator_error(p->c->e, p->c->extra[k].pos, "einsum: '%s' is %lld in tensor %d and %lld in tensor %d",
+                          rest ? "..." : p->name[id], (long long)p->size[id], p->from[id] + 1, (long long)size, k + 1);
+}
+
 // Splits "a b, b c -> a c" at its commas and binds each name to the size of the operand's axis.
 static bool bind_operands(Pattern *p, const char *text, const char *arrow, Operand *operand) {
   const LayerCall *c = p->c;
@@ -452,16 +481,8 @@ static bool bind_operands(Pattern *p, const char *text, const char *arrow, Opera
     if (t.rank != operand[k].axes.n)
       return elaborator_error(c->e, c->extra[k].pos, "einsum: the pattern gives tensor %d %d axes, found %s", k + 1,
                               operand[k].axes.n, value_describe(c->e, c->extra[k].value));
-    for (int i = 0; i < t.rank; i++) {
-      int id = operand[k].axes.id[i];
-      if (p->size[id] == 0) {
-        p->size[id] = t.dim[i];
-        p->from[id] = k;
-      }
-      if (p->size[id] != t.dim[i])
-        return elaborator_error(c->e, c->extra[k].pos, "einsum: '%s' is %lld in tensor %d and %lld in tensor %d",
-                                p->name[id], (long long)p->size[id], p->from[id] + 1, (long long)t.dim[i], k + 1);
-    }
+    for (int i = 0; i < t.rank; i++)
+      if (!bind_size(p, operand, k, i)) return false;
     if (!comma)
       return k + 1 == c->n_extra ||
              layer_arg_error(c, 0, "the pattern names %d tensors, %d are given", k + 1, c->n_extra);
@@ -497,6 +518,7 @@ bool layer_einsum(LayerCall *c, Value *result) {
   const char *text = name_rests(c, layer_string(c, 0)), *arrow = strstr(text, "->");
   if (!bind_operands(&p, text, arrow, operand)) return false;
   int known = p.n, n = c->n_extra;
+  for (int k = 0; k < n; k++) leave_out_ones(&p, &operand[k]);
   if (!parse_side(&p, arrow + 2, text + strlen(text), false, &right) || !flat_names(&p, &right, "the result", &out))
     return false;
   if (p.n > known) return layer_arg_error(c, 0, "axis '%s' of the result is in no tensor", p.name[known]);

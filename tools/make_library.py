@@ -151,6 +151,7 @@ CASES = [
     ('rest', 'x[..., 1] * x[0, ..., 2] + x[:, 0:1, ...][..., 0]', lambda x: x[..., 1] * x[0, ..., 2] + x[:, 0:1, ...][..., 0], R),
     ('einsum_rest', 'einsum("... i, j i -> ... j", x, y)', lambda x, y: torch.einsum('...i,ji->...j', x, y), R, drawn(34, 3, 4)),
     ('einsum_rests', 'einsum("... i j, ... j -> i ...", x, y)', lambda x, y: torch.einsum('...ij,...j->i...', x, y), R, drawn(35, 4)),
+    ('einsum_ones', 'einsum("... i j, ... j k -> ... i k", x, y)', lambda x, y: torch.einsum('...ij,...jk->...ik', x, y), drawn(41, 1, 3, 2, 4), drawn(42, 2, 1, 4, 2)),
     ('einsum_diagonal', 'einsum("b i i -> b i", x)', lambda x: torch.einsum('bii->bi', x), M),
     ('einsum_trace', 'einsum("b i i, b i -> ", x, y)', lambda x, y: torch.einsum('bii,bi->', x, y), M, drawn(36, 3, 4)),
     ('tensor', 'x * tensor([[0.5, 1, 2, -1, 3]]) + tensor([1, 2, 3, 4, 7])', lambda x: x * torch.tensor([[0.5, 1, 2, -1, 3]]) + torch.tensor([1, 2, 3, 4, 7]), X),
