@@ -65,6 +65,7 @@ CASES = [
     ('threshold', 'threshold(x, 0.5, -1)', lambda x: F.threshold(x, 0.5, -1), A),
     ('prelu', 'prelu(x)', lambda x: F.prelu(x, torch.full((1,), 0.25, dtype=x.dtype)), A),
     ('prelu_channels', 'prelu(x, per_channel=true, init=0.1)', lambda x: F.prelu(x, torch.full((3,), 0.1, dtype=x.dtype)), R),
+    ('prelu_given', 'prelu(x, weight=y)', F.prelu, R, W),
     ('glu', 'glu(x)', F.glu, R),
     ('glu_axis', 'glu(x, axis=0)', lambda x: F.glu(x, 0), R),
     ('geglu', 'geglu(x)', lambda x: F.gelu(x[..., :2]) * x[..., 2:], R),
