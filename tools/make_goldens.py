@@ -311,8 +311,8 @@ def main():
     make('teacher', 'test/models/teacher.nn', [], losses.Teacher(), views(6, 5), all_of(adam, lr=0.05), loss_of=carried)
     make('vae', 'test/models/vae.nn', sizes(N=5, pixels=12, hidden=8, latent=3), losses.Vae(12, 8, 3), {'x': ('f', (5, 12), 2), 'noise': ('f', (5, 3), 0)}, all_of(adam, lr=1e-3),
          loss_of=carried)
-    views = {name: ('f', (4, 3, 8, 8), 0) for name in 'vw'}
-    make('byol', 'test/models/byol.nn', sizes(N=4, size=8, width=4, hidden=8, projection=5), losses.Byol(4, 8, 5), views, all_of(sgd, lr=0.05, momentum=0.9, weight_decay=5e-4), loss_of=carried)
+    views = {name: ('f', (16, 3, 8, 8), 0) for name in 'vw'}
+    make('byol', 'test/models/byol.nn', sizes(N=16, size=8, width=4, hidden=16, projection=8), losses.Byol(4, 16, 8), views, all_of(sgd, lr=0.05, momentum=0.9, weight_decay=5e-4), loss_of=carried)
     zoo('clip', dict(N=4, size=8, patch=4, T=6, vocabulary=20, embed=6, image_width=8, image_layers=2, image_heads=2, text_width=8, text_layers=2, text_heads=2),
         losses.Clip(8, 4, 6, 20, 6, 8, 2, 2), {'image': ('f', (4, 3, 8, 8), 0), 'text': ('I32', (4, 6), 20)},
         no_decay(lambda n, p: n.endswith('bias') or 'ln_' in n or n == 'logit_scale', adamw, 0.2, lr=5e-4, betas=(0.9, 0.98), eps=1e-6), schedule=warmup(2000), loss_of=carried)
