@@ -7,14 +7,17 @@
 #include "compiler/elaborate_data.h"
 
 const ReaderKind data_readers[READERS] = {
-    {"idx", true, NN_U8, "idx(\"images.gz\", \"labels.gz\"): one file per name"},
-    {"npy", false, NN_F32, "npy(\"x.npy\", \"y.npy\"): one file per name"},
-    {"safetensors", false, NN_F32, "safetensors(\"data.safetensors\", fields=[\"x\", \"y\"]): one tensor per name"},
-    {"bytes", true, NN_I32, "bytes(\"text.txt\"): tokens, or tokens and targets"},
-    {"tokens", true, NN_I32, "tokens(\"train.bin\"): tokens, or tokens and targets"},
-    {"images", true, NN_U8,
+    {"idx", true, NN_U8, false, "idx(\"images.gz\", \"labels.gz\"): one file per name"},
+    {"npy", false, NN_F32, false, "npy(\"x.npy\", \"y.npy\"): one file per name"},
+    {"npz", false, NN_F32, true, "npz(\"data.npz\", fields=[\"x\", \"y\"]): one array per name"},
+    {"safetensors", false, NN_F32, true,
+     "safetensors(\"data.safetensors\", fields=[\"x\", \"y\"]): one tensor per name"},
+    {"bytes", true, NN_I32, false, "bytes(\"text.txt\"): tokens, or tokens and targets"},
+    {"tokens", true, NN_I32, false, "tokens(\"train.bin\"): tokens, or tokens and targets"},
+    {"images", true, NN_U8, false,
      "images(\"train\"): images, or images and classes, of a folder with a folder for each class"},
-    {"csv", false, NN_F32, "csv(\"table.csv\", fields=[\"y\", [\"a\", \"b\"]]): a column, or several, for each name"},
+    {"csv", false, NN_F32, false,
+     "csv(\"table.csv\", fields=[\"y\", [\"a\", \"b\"]]): a column, or several, for each name"},
 };
 
 bool data_is_text(int reader) { return reader == READER_BYTES || reader == READER_TOKENS; }
@@ -45,7 +48,7 @@ bool data_reader_of(Elaborator *e, const AstStmt *s, Reader *out) {
   }
   elaborator_error(e, data_reader(s)->pos, "unknown data reader '%s'", callee);
   if (nearest.best) elaborator_hint(e, "did you mean '%s'?", nearest.best);
-  else elaborator_hint(e, "the readers are idx, npy, safetensors, bytes, tokens, images and csv");
+  else elaborator_hint(e, "the readers are idx, npy, npz, safetensors, bytes, tokens, images and csv");
   return false;
 }
 
@@ -362,6 +365,7 @@ bool data_check_argument_names(Elaborator *e, const AstStmt *s, Reader reader) {
   static const char *const options[READERS][12] = {
       [READER_IDX] = {AHEAD},
       [READER_NPY] = {AHEAD},
+      [READER_NPZ] = {AHEAD, "fields"},
       [READER_SAFETENSORS] = {AHEAD, "fields", "whole", "csr"},
       [READER_BYTES] = {AHEAD, "sequence", "continued"},
       [READER_CSV] = {"begin", "end", "fields", "hash", "separator"},

@@ -8,6 +8,7 @@
 typedef enum Reader {
   READER_IDX,
   READER_NPY,
+  READER_NPZ,
   READER_SAFETENSORS,
   READER_BYTES,
   READER_TOKENS,
@@ -19,6 +20,7 @@ typedef struct ReaderKind {
   const char *name;
   bool has_dtype;
   NnDtype dtype;
+  bool has_fields;   // a file has tensors by name: those of `fields`, else of the inputs
   const char *use;
 } ReaderKind;
 extern const ReaderKind data_readers[READERS];

@@ -91,7 +91,7 @@ static bool read_csv_option(Elaborator *e, const CallArg *a, ReaderCall *r) {
 static bool read_option(Elaborator *e, const CallArg *a, Reader reader, ReaderCall *r) {
   double number;
   bool begin = strcmp(a->name, "begin") == 0, end = strcmp(a->name, "end") == 0;
-  if (strcmp(a->name, "fields") == 0 && (reader == READER_SAFETENSORS || reader == READER_TOKENS))
+  if (strcmp(a->name, "fields") == 0 && (data_readers[reader].has_fields || reader == READER_TOKENS))
     return read_fields(e, a, r);
   if (begin || end) {
     if (!value_as_number(&a->value, &number) || !(number >= 0 && number <= 1))
@@ -168,7 +168,7 @@ static bool read_call(Elaborator *e, const AstStmt *s, Reader reader, ReaderCall
   }
   if (reader == READER_IMAGES && r->n_files > 1)
     return elaborator_error(e, x->pos, "images reads one folder, found %d", r->n_files);
-  if (reader == READER_SAFETENSORS && r->n_fields == 0) {
+  if (data_readers[reader].has_fields && r->n_fields == 0) {
     r->fields = elaborator_alloc(e, sizeof *r->fields * (size_t)(n_names + 1));
     for (int i = 0; i < n_names; i++) r->fields[r->n_fields++] = s->setting.targets[i].text;
   }
@@ -184,7 +184,7 @@ static bool read_call(Elaborator *e, const AstStmt *s, Reader reader, ReaderCall
   }
   if (reader == READER_TOKENS && r->n_fields > 1)
     return elaborator_error(e, x->pos, "a text is one field, found %d", r->n_fields);
-  return reader != READER_SAFETENSORS || r->n_fields == n_names ||
+  return !data_readers[reader].has_fields || r->n_fields == n_names ||
          elaborator_error(e, x->pos, "%d fields do not feed %d names", r->n_fields, n_names);
 }
 

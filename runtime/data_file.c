@@ -1,5 +1,5 @@
-// Reading a plain or gzip file from front to back into the caller's memory; zlib's own buffers are all it needs
-// besides.
+// Reading a plain or gzip file, or an array of an archive, from front to back into the caller's memory; zlib's own
+// buffers are all it needs besides.
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -13,11 +13,12 @@
 #include "runtime/runtime.h"
 
 struct DataFile {
-  char *path;   // Owned
-  gzFile stream;
+  char *path;                              // Owned; of an archive with the name of the member
+  gzFile stream;                           // NULL: of an archive
+  ZipMember *member;                       // Owned; NULL: a file of its own
   int64_t at;                              // uncompressed bytes read
   int64_t record_bytes, first_record_at;   // 0 before the records
-  int64_t size;                            // bytes of the file as it is stored; -1: not a regular file
+  int64_t size;                            // bytes of it as they are stored; -1: not a regular file
   int64_t past_records;                    // where records end that were not read; 0: they were
 };
 
@@ -63,6 +64,23 @@ DataFile *data_file_open(const char *path) {
   return f;
 }
 
+DataFile *data_file_open_member(const char *path, const char *field) {
+  ZipMember *m = zip_open(path, field);
+  if (!m) return NULL;
+  DataFile *f = xcalloc(1, sizeof *f);
+  *f = (DataFile){.path = xstrdup(zip_name(m)), .member = m, .size = zip_packed_bytes(m)};
+  return f;
+}
+
+const char *data_file_name(const DataFile *f) { return f->path; }
+
+// Its bytes are those that are stored.
+static bool is_plain(const DataFile *f) { return f->member ? zip_stored_at(f->member) >= 0 : gzdirect(f->stream); }
+
+int64_t data_file_place(const DataFile *f) {
+  return !f->member ? f->at : is_plain(f) ? zip_stored_at(f->member) + f->at : -1;
+}
+
 // ", in record 12" where the records have begun, else "".
 static const char *in_record(const DataFile *f, char *buf, size_t size) {
   buf[0] = 0;
@@ -81,18 +99,19 @@ bool data_file_read(DataFile *f, void *out, int64_t bytes, const char *what) {
   char *p = out, record[48];
   for (int64_t left = bytes; left > 0;) {
     unsigned want = left < (1 << 30) ? (unsigned)left : 1u << 30;
-    int n = gzread(f->stream, p, want);
+    int64_t n = f->member ? zip_read(f->member, p, want) : gzread(f->stream, p, want);
+    if (n < 0 && f->member) return false;
     if (n <= 0) {
       int code = Z_OK;
-      const char *reason = gzerror(f->stream, &code);
+      const char *reason = f->member ? "" : gzerror(f->stream, &code);
       if (code == Z_ERRNO) report_error("cannot read %s: %s", f->path, strerror(errno));
       else if (code == Z_DATA_ERROR)
         report_error("%s: damaged gzip data after %lld uncompressed bytes%s: %s", f->path, (long long)f->at,
                      in_record(f, record, sizeof record), without_place(reason));
       else
         report_error("%s: truncated: %s needs bytes %lld to %lld, the %sdata ends at %lld%s", f->path, what,
-                     (long long)f->at, (long long)(f->at + left), gzdirect(f->stream) ? "" : "uncompressed ",
-                     (long long)f->at, in_record(f, record, sizeof record));
+                     (long long)f->at, (long long)(f->at + left), is_plain(f) ? "" : "uncompressed ", (long long)f->at,
+                     in_record(f, record, sizeof record));
       return false;
     }
     p += n, left -= n, f->at += n;
@@ -102,7 +121,7 @@ bool data_file_read(DataFile *f, void *out, int64_t bytes, const char *what) {
 
 // Deflate (RFC 1951) makes at most 258 bytes of two bits, so about 1032 of a byte.
 bool data_file_can_hold(const DataFile *f, int64_t records, int64_t record_bytes, const char *what) {
-  int64_t ratio = gzdirect(f->stream) ? 1 : 1032, bytes;
+  int64_t ratio = is_plain(f) ? 1 : 1032, bytes;
   if (__builtin_mul_overflow(records, record_bytes, &bytes)) {
     report_error("%s: %s is more than 2^63 bytes", f->path, what);
     return false;
@@ -137,6 +156,7 @@ bool data_file_skip(DataFile *f, int64_t bytes, const char *what) {
 }
 
 bool data_file_at_end(DataFile *f) {
+  if (f->member) return zip_at_end(f->member);
   int c = gzgetc(f->stream);
   if (c != -1) gzungetc(c, f->stream);
   return c == -1;
@@ -151,7 +171,8 @@ bool data_file_ends(DataFile *f, int64_t records, int64_t record_bytes) {
 
 void data_file_close(DataFile *f) {
   if (!f) return;
-  gzclose_r(f->stream);
+  if (f->stream) gzclose_r(f->stream);
+  zip_close(f->member);
   free(f->path);
   free(f);
 }
@@ -169,25 +190,27 @@ void data_take(Column *c, int64_t from, int64_t bytes) {
   c->records = bytes / c->record_bytes;
 }
 
-static bool report_packed(const DataSource *s, bool packed) {
-  report_error("%s: records cannot be read one by one out of a %s: unpack it, or read it without num_workers", s->path,
-               packed ? "gzip file" : "pipe");
+static bool report_packed(const char *name, const char *what) {
+  report_error("%s: records cannot be read one by one out of a %s: unpack it, or read it without num_workers", name,
+               what);
   return false;
 }
 
 static bool stays_in_place(DataFile *f, const DataSource *s, Column *c, int64_t all, int64_t begin, int64_t end) {
   int64_t needed = f->at + all * c->record_bytes;
-  if (!gzdirect(f->stream) || f->size < 0) return report_packed(s, f->size >= 0);
+  if (!is_plain(f) || f->size < 0)
+    return report_packed(f->path, f->member ? "compressed member" : f->size >= 0 ? "gzip file" : "pipe");
   if (f->size < needed) {
-    report_error("%s: truncated: %lld records of %lld bytes end at byte %lld, the file has %lld", s->path,
+    report_error("%s: truncated: %lld records of %lld bytes end at byte %lld, the file has %lld", f->path,
                  (long long)all, (long long)c->record_bytes, (long long)needed, (long long)f->size);
     return false;
   }
-  f->past_records = needed;
   c->path = xstrdup(s->path);
   c->records = end - begin;
   c->first_record = begin;
   c->first_byte += begin * c->record_bytes;
+  if (f->member) return data_file_skip(f, all * c->record_bytes, "comparing its CRC-32");   // now, not in some step
+  f->past_records = needed;
   return true;
 }
 
@@ -200,7 +223,7 @@ bool data_raw_in_place(const DataSource *s, int64_t first, Column *c) {
   bool plain = fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
   bool packed = plain && pread(fd, magic, 2, 0) == 2 && magic[0] == 0x1f && magic[1] == 0x8b;
   close(fd);
-  if (!plain || packed) return report_packed(s, packed);
+  if (!plain || packed) return report_packed(s->path, packed ? "gzip file" : "pipe");
   if ((st.st_size - first) % element) {
     report_error("%s: %lld bytes are no whole number of %lld-bit tokens", s->path, (long long)st.st_size,
                  (long long)(8 * element));
@@ -224,7 +247,7 @@ bool data_file_read_records(DataFile *f, const DataSource *s, Column *c) {
   c->path = xstrdup(s->path);
   c->records = end - begin;
   c->first_record = begin;
-  c->first_byte += begin * c->record_bytes;
+  if (c->first_byte >= 0) c->first_byte += begin * c->record_bytes;
   c->block_bytes = c->records * c->record_bytes;
   c->values = c->block = xmalloc((size_t)c->block_bytes);
   return data_file_skip(f, begin * c->record_bytes, what) && data_file_read(f, c->values, c->block_bytes, what) &&

@@ -11,14 +11,16 @@
 typedef struct DataReader {
   const char *name;
   bool (*read)(const DataSource *s, Column *c);
-  bool text;   // its records and their targets are cut from all files together
+  bool text;    // its records and their targets are cut from all files together
+  bool named;   // one file has what feeds all names of a line
 } DataReader;
-static const DataReader readers[] = {{"idx", data_read_idx, false},
-                                     {"npy", data_read_npy, false},
-                                     {"safetensors", data_read_safetensors, false},
-                                     {"csv", data_read_csv, false},
-                                     {"bytes", data_read_bytes, true},
-                                     {"tokens", data_read_tokens, true}};
+static const DataReader readers[] = {{"idx", data_read_idx, .text = false},
+                                     {"npy", data_read_npy, .text = false},
+                                     {"npz", data_read_npz, .named = true},
+                                     {"safetensors", data_read_safetensors, .named = true},
+                                     {"csv", data_read_csv, .named = true},
+                                     {"bytes", data_read_bytes, .text = true},
+                                     {"tokens", data_read_tokens, .text = true}};
 
 static const DataReader *find_reader(const char *name) {
   for (size_t i = 0; i < sizeof readers / sizeof *readers; i++)
@@ -181,7 +183,7 @@ static bool find_all(const NncData *d, int i, const char *folder, DataPaths *out
 bool data_read_line(const NncData *d, const NncFunction *f, const char *folder, Column *columns) {
   if (d->open) return d->open(d, f, folder, columns);
   const DataReader *reader = find_reader(d->reader);
-  bool csv = strcmp(d->reader, "csv") == 0, one_file = csv || strcmp(d->reader, "safetensors") == 0;   // for all names
+  bool csv = strcmp(d->reader, "csv") == 0;
   int field = 0;
   for (int i = 0; i < (reader->text ? 1 : d->n_names); i++) {
     DataPaths files = {0};
@@ -199,7 +201,7 @@ bool data_read_line(const NncData *d, const NncFunction *f, const char *folder, 
       s.hash = d->hash, s.separator = (char)d->separator;
       field += d->field_counts[i];
     }
-    bool ok = find_all(d, one_file ? 0 : i, folder, &files) && read_files(reader, &s, &files, &columns[i]);
+    bool ok = find_all(d, reader->named ? 0 : i, folder, &files) && read_files(reader, &s, &files, &columns[i]);
     data_paths_free(&files);
     if (!ok || (s.in_place && !columns[i].fetch && !open_pieces(&columns[i]))) return false;
     columns[i].whole = d->whole;

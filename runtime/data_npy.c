@@ -1,5 +1,6 @@
-// NumPy's npy format, versions 1 to 3, little-endian: a magic string, a Python dictionary with descr, fortran_order and
-// shape, the values, whose records are gathered where the order is Fortran's.
+// NumPy's npy format, in a file of its own or as a member of an npz archive: versions 1 to 3, little-endian: a magic
+// string, a Python dictionary with descr, fortran_order and shape, the values, whose records are gathered where the
+// order is Fortran's.
 #include <stdlib.h>
 #include <string.h>
 
@@ -79,7 +80,8 @@ static bool parse_header(const Header *h, Column *c, bool *fortran) {
   return parse_dtype(h, descr, &c->dtype) && parse_shape(h, shape, c);
 }
 
-static bool read_header(DataFile *f, const char *path, Column *c, bool *fortran) {
+static bool read_header(DataFile *f, Column *c, bool *fortran) {
+  const char *path = data_file_name(f);
   unsigned char head[12];
   if (!data_file_read(f, head, 8, "the magic string")) return false;
   if (memcmp(head, "\x93NUMPY", 6) != 0) {
@@ -97,7 +99,7 @@ static bool read_header(DataFile *f, const char *path, Column *c, bool *fortran)
   bool ok = data_file_read(f, header, length, "the header") &&
             parse_header(&(Header){path, header, 8 + length_bytes}, c, fortran);
   free(header);
-  c->first_byte = 8 + length_bytes + length;
+  c->first_byte = data_file_place(f);
   return ok;
 }
 
@@ -136,14 +138,19 @@ static bool read_fortran(DataFile *f, const DataSource *s, Column *c) {
   return true;
 }
 
-bool data_read_npy(const DataSource *s, Column *c) {
+static bool read_array(DataFile *f, const DataSource *s, Column *c) {
   memset(c, 0, sizeof *c);
-  DataFile *f = data_file_open(s->path);
   if (!f) return false;
-  bool fortran = false, ok = read_header(f, s->path, c, &fortran);
+  bool fortran = false, ok = read_header(f, c, &fortran);
   int64_t all = c->records;
   ok = ok && (fortran && c->rank > 0 ? read_fortran : data_file_read_records)(f, s, c) &&
        data_file_ends(f, all, c->record_bytes);
   data_file_close(f);
   return ok;
+}
+
+bool data_read_npy(const DataSource *s, Column *c) { return read_array(data_file_open(s->path), s, c); }
+
+bool data_read_npz(const DataSource *s, Column *c) {
+  return read_array(data_file_open_member(s->path, s->field), s, c);
 }

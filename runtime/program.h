@@ -286,7 +286,7 @@ typedef struct NncFunction {
 struct Column;
 typedef struct NncData {   // one `data` or `eval` line of the train section
   const char *split;       // "train" or "eval"
-  const char *reader;      // "idx", "npy", "safetensors", "bytes", "tokens", "images"
+  const char *reader;      // "idx", "npy", "npz", "safetensors", "bytes", "tokens", "csv", "images"
   int n_names;
   const char *const *names;   // the inputs it feeds, in order
   int n_files;
@@ -300,7 +300,7 @@ typedef struct NncData {   // one `data` or `eval` line of the train section
   int32_t resize;     // images: of the shorter side before the middle is cut out; 0: as little as covers it
   bool skip_broken;   // images: of one that cannot be read the next takes the place
   int n_fields;
-  const char *const *fields;              // safetensors: tensor names, one per input
+  const char *const *fields;              // safetensors, npz: names of tensors, one per input
   const int32_t *field_counts;            // csv: columns of each name
   int64_t hash;                           // csv: cells are categories, with so many numbers; 0: numbers
   int32_t separator;                      // csv: a character

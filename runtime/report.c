@@ -109,6 +109,36 @@ char *xasprintf(const char *format, ...) {
   return need_memory(out, strlen(format));
 }
 
+// Letters that two names have in common at their starts and ends: "fc.weight" is near "fc1.weight".
+static int likeness(const char *x, const char *y) {
+  size_t n = strlen(x), m = strlen(y), shorter = n < m ? n : m, start = 0, end = 0;
+  while (start < shorter && x[start] == y[start]) start++;
+  while (end < shorter - start && x[n - 1 - end] == y[m - 1 - end]) end++;
+  return (int)(start + end);
+}
+
+void report_absent(const char *path, const char *what, const char *name, const char *detail, int n_names,
+                   const char *const *names) {
+  enum { SHOWN = 8 };
+  int nearest[SHOWN], n = 0;
+  for (int i = 0; i < n_names; i++) {   // the nearest first, else in the order of the file
+    int at = n < SHOWN ? n++ : SHOWN, like = likeness(name, names[i]);
+    for (; at > 0 && likeness(name, names[nearest[at - 1]]) < like; at--)
+      if (at < SHOWN) nearest[at] = nearest[at - 1];
+    if (at < SHOWN) nearest[at] = i;
+  }
+  char *shown = xstrdup(n ? "" : "none");
+  for (int i = 0; i < n; i++) {
+    char *longer = xasprintf("%s%s%s", shown, i ? ", " : "", names[nearest[i]]);
+    free(shown);
+    shown = longer;
+  }
+  char *more = n_names > n ? xasprintf(" and %d more", n_names - n) : xstrdup("");
+  report_error("%s has no %s %s%s; it has %s%s", path, what, name, detail, shown, more);
+  free(more);
+  free(shown);
+}
+
 const char *format_shape(int rank, const int64_t *dim, char *buf, size_t size) {
   size_t at = 0;
   at += (size_t)snprintf(buf, size, "[");

@@ -37,6 +37,10 @@ void report_set_rank(int rank);                                                 
 void report_error(const char *format, ...) __attribute__((format(printf, 1, 2)));     // "NAME: error: …"
 void report_warning(const char *format, ...) __attribute__((format(printf, 1, 2)));   // "NAME: warning: …"
 void report_cause(nnc_status cause, const char *format, ...) __attribute__((format(printf, 2, 3)));   // an error
+// A file lacks a part of that name, "tensor" say; it has those of `names`, of which the most alike are told. detail:
+// behind the name.
+void report_absent(const char *path, const char *what, const char *name, const char *detail, int n_names,
+                   const char *const *names);
 bool report_line_opens(bool opens);   // progress has written a line that has no end yet; returns whether one was open
 void report_clear_line(void);         // removes it before other output
 // a bug of ours: exit 70
@@ -416,7 +420,7 @@ typedef struct Column {   // the values of one input over all records
 } Column;
 typedef struct DataSource {   // how to open one file of a reader
   const char *path;
-  const char *field;   // safetensors: tensor name; tokens: NULL for the only one
+  const char *field;   // safetensors, npz: tensor name; tokens: NULL for the only one
   int64_t begin_permille, end_permille;
   NncDtype dtype;           // tokens: of raw numbers
   bool in_place;            // the records stay in the file: what it says of them is read and checked, block is NULL
@@ -430,6 +434,7 @@ typedef struct DataSource {   // how to open one file of a reader
 } DataSource;
 bool data_read_idx(const DataSource *s, Column *out);
 bool data_read_npy(const DataSource *s, Column *out);
+bool data_read_npz(const DataSource *s, Column *out);
 bool data_read_safetensors(const DataSource *s, Column *out);
 bool data_read_csv(const DataSource *s, Column *out);
 // Columns of single tokens.
@@ -458,9 +463,23 @@ void data_column_free(Column *c);
 bool csr_read(const Safetensors *s, const SafetensorsEntry *e, const NncTensor *input, int32_t *rows);
 // A descriptor for reading; -1 after reporting, also for a folder, and for a pipe that nobody writes to.
 int open_to_read(const char *path);
-// Buffered reading of a plain or gzip file; used by the readers.
+// data_zip.c: the array `field`, the member field.npy, of a zip archive (npz), read from its front to its end. NULL
+// after reporting.
+typedef struct ZipMember ZipMember;
+ZipMember *zip_open(const char *path, const char *field);
+const char *zip_name(const ZipMember *m);       // of file and member, for messages
+int64_t zip_packed_bytes(const ZipMember *m);   // as it lies in the file
+int64_t zip_stored_at(const ZipMember *m);      // where it lies there; -1: it is deflated
+bool zip_at_end(const ZipMember *m);            // all was read
+// The next bytes, fewer only at the end, where its CRC-32 is compared; at most 2^30. -1 after reporting.
+int64_t zip_read(ZipMember *m, void *out, int64_t bytes);
+void zip_close(ZipMember *m);   // may be NULL
+// Buffered reading of a plain or gzip file, or of an array of an archive; used by the readers.
 typedef struct DataFile DataFile;
-DataFile *data_file_open(const char *path);                                     // NULL after reporting
+DataFile *data_file_open(const char *path);                             // NULL after reporting
+DataFile *data_file_open_member(const char *path, const char *field);   // NULL after reporting
+const char *data_file_name(const DataFile *f);                          // for messages
+int64_t data_file_place(const DataFile *f);   // where the next byte lies, uncompressed; -1: in no place of the file
 bool data_file_read(DataFile *f, void *out, int64_t bytes, const char *what);   // exactly bytes, or reports truncation
 int64_t data_file_read_some(DataFile *f, void *out, int64_t bytes);   // at most bytes; 0 at the end, -1 after reporting
 // False after reporting when more than a MiB is asked for and the file is too small for so many more bytes, whatever

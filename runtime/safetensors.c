@@ -328,32 +328,10 @@ const SafetensorsEntry *safetensors_find(const Safetensors *s, const char *name)
   return found ? *found : NULL;
 }
 
-// Letters that two names have in common at their starts and ends: "fc.weight" is near "fc1.weight".
-static int likeness(const char *x, const char *y) {
-  size_t n = strlen(x), m = strlen(y), shorter = n < m ? n : m, start = 0, end = 0;
-  while (start < shorter && x[start] == y[start]) start++;
-  while (end < shorter - start && x[n - 1 - end] == y[m - 1 - end]) end++;
-  return (int)(start + end);
-}
-
 void safetensors_report_missing(const Safetensors *s, const char *name, const char *detail) {
-  enum { SHOWN = 8 };
-  int nearest[SHOWN], n = 0;
-  for (int i = 0; i < s->n_entries; i++) {   // the nearest first, else in the order of the file
-    int at = n < SHOWN ? n++ : SHOWN, like = likeness(name, s->entries[i].name);
-    for (; at > 0 && likeness(name, s->entries[nearest[at - 1]].name) < like; at--)
-      if (at < SHOWN) nearest[at] = nearest[at - 1];
-    if (at < SHOWN) nearest[at] = i;
-  }
-  char *names = xstrdup(n ? "" : "none");
-  for (int i = 0; i < n; i++) {
-    char *longer = xasprintf("%s%s%s", names, i ? ", " : "", s->entries[nearest[i]].name);
-    free(names);
-    names = longer;
-  }
-  char *more = s->n_entries > n ? xasprintf(" and %d more", s->n_entries - n) : xstrdup("");
-  report_error("%s has no tensor %s%s; it has %s%s", s->path, name, detail, names, more);
-  free(more);
+  const char **names = xmalloc(sizeof *names * (size_t)s->n_entries);
+  for (int i = 0; i < s->n_entries; i++) names[i] = s->entries[i].name;
+  report_absent(s->path, "tensor", name, detail, s->n_entries, names);
   free(names);
 }
 

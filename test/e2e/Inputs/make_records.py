@@ -19,6 +19,8 @@ npy("fortran.npy", "f", x, fortran=True)
 for i, (a, b) in enumerate([(0, 13), (13, 14), (14, 40)]):
     npy(f"x_{i}.npy", "f", x[a:b], fortran=i == 2)
 npy("x_10.npy", "f", x[14:])
+npy("x_first.npy", "f", x[:30])
+npy("x_rest.npy", "f", x[30:])
 npy("y.npy", "f", y)
 for i, (a, b) in enumerate([(0, 30), (30, 40)]):
     npy(f"y_{i}.npy", "f", y[a:b])
