@@ -21,7 +21,7 @@
 
 extern char **environ;
 
-enum { READERS = 1 };   // with libraries of their own
+enum { READERS = 2 };   // with libraries of their own
 
 struct Link {
   const CodegenOptions *options;   // Borrowed
@@ -146,7 +146,7 @@ static const Archive *find_mpi(const CodegenOptions *options) {
 // Readers of data with libraries of their own; those that this nnc was built with have an archive beside the runtime.
 static const struct {
   const char *name, *packages;
-} readers[READERS] = {{"images", "libjpeg62-turbo-dev and libpng-dev"}};
+} readers[READERS] = {{"images", "libjpeg62-turbo-dev and libpng-dev"}, {"hdf5", "libhdf5-dev"}};
 static const Archive reader_parts[] = {NNC_READERS{NULL, {NULL}}};   // by CMake
 
 const char *codegen_reader(int i) { return i < READERS ? readers[i].name : NULL; }

@@ -12,6 +12,7 @@ const ReaderKind data_readers[READERS] = {
     {"npz", false, NN_F32, true, "npz(\"data.npz\", fields=[\"x\", \"y\"]): one array per name"},
     {"safetensors", false, NN_F32, true,
      "safetensors(\"data.safetensors\", fields=[\"x\", \"y\"]): one tensor per name"},
+    {"hdf5", false, NN_F32, true, "hdf5(\"data.h5\", fields=[\"x\", \"y\"]): one dataset per name"},
     {"bytes", true, NN_I32, false, "bytes(\"text.txt\"): tokens, or tokens and targets"},
     {"tokens", true, NN_I32, false, "tokens(\"train.bin\"): tokens, or tokens and targets"},
     {"images", true, NN_U8, false,
@@ -48,7 +49,7 @@ bool data_reader_of(Elaborator *e, const AstStmt *s, Reader *out) {
   }
   elaborator_error(e, data_reader(s)->pos, "unknown data reader '%s'", callee);
   if (nearest.best) elaborator_hint(e, "did you mean '%s'?", nearest.best);
-  else elaborator_hint(e, "the readers are idx, npy, npz, safetensors, bytes, tokens, images and csv");
+  else elaborator_hint(e, "the readers are idx, npy, npz, safetensors, hdf5, bytes, tokens, images and csv");
   return false;
 }
 
@@ -366,6 +367,7 @@ bool data_check_argument_names(Elaborator *e, const AstStmt *s, Reader reader) {
       [READER_IDX] = {AHEAD},
       [READER_NPY] = {AHEAD},
       [READER_NPZ] = {AHEAD, "fields"},
+      [READER_HDF5] = {AHEAD, "fields"},
       [READER_SAFETENSORS] = {AHEAD, "fields", "whole", "csr"},
       [READER_BYTES] = {AHEAD, "sequence", "continued"},
       [READER_CSV] = {"begin", "end", "fields", "hash", "separator"},

@@ -276,7 +276,11 @@ bool dataset_load(const char *split, const NncFunction *f, const char *folder, D
   ok = ok && check_columns(d, f);
   for (int i = 0; i < nnc_program.n_data; i++)
     d->continued |= strcmp(nnc_program.data[i].split, split) == 0 && nnc_program.data[i].continued;
-  for (int k = 0; k < d->n_columns; k++) d->bytes += d->columns[k].block_bytes;
+  for (int k = 0; k < d->n_columns; k++) {
+    const Column *c = &d->columns[k];
+    d->bytes += c->block_bytes;
+    for (int i = 0; i < c->n_pieces && !c->borrows; i++) d->bytes += c->pieces[i].store ? c->pieces[i].store->bytes : 0;
+  }
   if (ok && nnc_program.validation > 0 && strcmp(split, "train") == 0) ok = leave_out_validation(d);
   if (ok && d->continued) ok = order_rows(d, function_batch(f));
   if (ok) make_room_to_move(d);

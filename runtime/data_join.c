@@ -8,12 +8,6 @@
 
 #include "runtime/runtime.h"
 
-typedef struct DataReader {
-  const char *name;
-  bool (*read)(const DataSource *s, Column *c);
-  bool text;    // its records and their targets are cut from all files together
-  bool named;   // one file has what feeds all names of a line
-} DataReader;
 static const DataReader readers[] = {{"idx", data_read_idx, .text = false},
                                      {"npy", data_read_npy, .text = false},
                                      {"npz", data_read_npz, .named = true},
@@ -32,6 +26,7 @@ void data_column_free(Column *c) {
   for (int i = 0; i < c->n_pieces && !c->borrows; i++) {
     free(c->pieces[i].path);
     if (c->pieces[i].fd >= 0) close(c->pieces[i].fd);
+    if (c->pieces[i].store) c->pieces[i].store->close(c->pieces[i].store);
   }
   if (!c->borrows) free(c->pieces), free(c->block);
   free(c->path);
@@ -73,6 +68,13 @@ const char *data_place(const Column *c, int64_t r, int64_t byte, int64_t *in_fil
   return c->pieces[low].path;
 }
 
+const DataPiece *data_piece(const Column *c, int64_t r, int64_t *in_piece) {
+  int64_t at = c->start + r * c->record_bytes;
+  const DataPiece *p = &c->pieces[find_piece(c, at)];
+  *in_piece = at - p->at;
+  return p;
+}
+
 static bool fetch_bytes(const Column *c, int64_t record, void *room, char *to) {
   int64_t at = c->start + record * c->record_bytes, left = c->record_bytes;
   (void)room;
@@ -86,12 +88,14 @@ static bool fetch_bytes(const Column *c, int64_t record, void *room, char *to) {
 }
 
 // All files stay open: as many as there may be.
-static bool open_pieces(Column *c) {
+static void allow_open(int n_files) {
   struct rlimit files;
-  if (c->n_pieces > 256 && getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < files.rlim_max) {
-    files.rlim_cur = files.rlim_max;
-    setrlimit(RLIMIT_NOFILE, &files);
-  }
+  if (n_files <= 256 || getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= files.rlim_max) return;
+  files.rlim_cur = files.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &files);
+}
+
+static bool open_pieces(Column *c) {
   for (int i = 0; i < c->n_pieces; i++)
     if ((c->pieces[i].fd = open(c->pieces[i].path, O_RDONLY | O_CLOEXEC)) < 0) {
       report_error("cannot open %s: %s", c->pieces[i].path, strerror(errno));
@@ -108,7 +112,7 @@ static void add_piece(Column *all, const Column *part) {
   all->pieces = xrealloc(all->pieces, sizeof *all->pieces * (size_t)(all->n_pieces + 1));
   int64_t at = all->n_pieces ? all->pieces[all->n_pieces - 1].at + all->pieces[all->n_pieces - 1].bytes : 0;
   all->pieces[all->n_pieces++] = (DataPiece){xstrdup(part->path), at, part->records * part->record_bytes,
-                                             part->first_byte, -1};
+                                             part->first_byte,    -1, part->store};
 }
 
 void data_one_piece(Column *c) {
@@ -150,6 +154,7 @@ static void cut(const DataSource *s, Column *c) {
 static bool read_files(const DataReader *reader, const DataSource *s, const DataPaths *files, Column *c) {
   DataSource one = *s;
   if (files->n > 1) one.begin_permille = 0, one.end_permille = 1000;
+  if (s->in_place) allow_open(files->n);
   for (int i = 0; i < files->n; i++) {
     Column part;
     one.path = files->paths[i];
@@ -161,6 +166,7 @@ static bool read_files(const DataReader *reader, const DataSource *s, const Data
     }
     ok = ok && append(c, &part);
     free(part.block), free(part.path);
+    if (!ok && part.store) part.store->close(part.store);
     if (!ok) return false;
   }
   if (files->n > 1) cut(s, c);
@@ -180,9 +186,8 @@ static bool find_all(const NncData *d, int i, const char *folder, DataPaths *out
   return false;
 }
 
-bool data_read_line(const NncData *d, const NncFunction *f, const char *folder, Column *columns) {
-  if (d->open) return d->open(d, f, folder, columns);
-  const DataReader *reader = find_reader(d->reader);
+bool data_read_with(const DataReader *reader, const NncData *d, const NncFunction *f, const char *folder,
+                    Column *columns) {
   bool csv = strcmp(d->reader, "csv") == 0;
   int field = 0;
   for (int i = 0; i < (reader->text ? 1 : d->n_names); i++) {
@@ -207,4 +212,8 @@ bool data_read_line(const NncData *d, const NncFunction *f, const char *folder, 
     columns[i].whole = d->whole;
   }
   return !reader->text || data_cut_text(d->sequence, &columns[0], d->n_names > 1 ? &columns[1] : NULL);
+}
+
+bool data_read_line(const NncData *d, const NncFunction *f, const char *folder, Column *columns) {
+  return d->open ? d->open(d, f, folder, columns) : data_read_with(find_reader(d->reader), d, f, folder, columns);
 }

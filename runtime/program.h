@@ -286,7 +286,7 @@ typedef struct NncFunction {
 struct Column;
 typedef struct NncData {   // one `data` or `eval` line of the train section
   const char *split;       // "train" or "eval"
-  const char *reader;      // "idx", "npy", "npz", "safetensors", "bytes", "tokens", "csv", "images"
+  const char *reader;      // "idx", "npy", "npz", "safetensors", "bytes", "tokens", "csv", "images", "hdf5"
   int n_names;
   const char *const *names;   // the inputs it feeds, in order
   int n_files;
@@ -300,7 +300,7 @@ typedef struct NncData {   // one `data` or `eval` line of the train section
   int32_t resize;     // images: of the shorter side before the middle is cut out; 0: as little as covers it
   bool skip_broken;   // images: of one that cannot be read the next takes the place
   int n_fields;
-  const char *const *fields;              // safetensors, npz: names of tensors, one per input
+  const char *const *fields;              // safetensors, npz, hdf5: names of tensors, one per input
   const int32_t *field_counts;            // csv: columns of each name
   int64_t hash;                           // csv: cells are categories, with so many numbers; 0: numbers
   int32_t separator;                      // csv: a character
@@ -318,6 +318,7 @@ typedef struct NncData {   // one `data` or `eval` line of the train section
   int64_t crop;
 } NncData;
 bool nnc_open_images(const NncData *d, const NncFunction *f, const char *folder, struct Column *columns);
+bool nnc_open_hdf5(const NncData *d, const NncFunction *f, const char *folder, struct Column *columns);
 
 typedef struct NncGroup {   // optimizer parameter group, as far as the runtime needs it
   double lr, beta1, beta2;

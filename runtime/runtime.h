@@ -388,11 +388,16 @@ bool weight_map_export(const char *path, const WeightMap *m, const NncDtype *flo
 
 // ---------------------------------------------------------------------------------------------------------------------
 // data.c and data_*.c: records in memory
+typedef struct DataStore {   // of a reader with a library of its own: what it keeps open of one file
+  void (*close)(struct DataStore *s);
+  int64_t bytes;   // of memory that it takes while it reads
+} DataStore;
 typedef struct DataPiece {   // what one file gives to a column
   char *path;                // Owned
   int64_t at, bytes;         // its part of the column's records, one after the other
   int64_t first_byte;        // where that part begins in the uncompressed file; -1: it is not in one place
   int fd;                    // Owned; of records that stay in the file; else -1
+  DataStore *store;          // Owned; NULL: there is none
 } DataPiece;
 typedef struct Column {   // the values of one input over all records
   char *path;             // Owned
@@ -406,6 +411,7 @@ typedef struct Column {   // the values of one input over all records
   int64_t record_bytes;   // distance between records; with bytes records overlap by the shifted targets
   int64_t first_record;   // the number of record 0 in its files
   int64_t first_byte;     // while one file is read: where record 0 lies in it, uncompressed
+  DataStore *store;       // while one file is read: becomes its piece's
   int64_t start;          // where record 0 lies in the pieces' parts
   int n_pieces;
   DataPiece *pieces;   // Owned unless it borrows; in order
@@ -420,7 +426,7 @@ typedef struct Column {   // the values of one input over all records
 } Column;
 typedef struct DataSource {   // how to open one file of a reader
   const char *path;
-  const char *field;   // safetensors, npz: tensor name; tokens: NULL for the only one
+  const char *field;   // safetensors, npz, hdf5: tensor name; tokens: NULL for the only one
   int64_t begin_permille, end_permille;
   NncDtype dtype;           // tokens: of raw numbers
   bool in_place;            // the records stay in the file: what it says of them is read and checked, block is NULL
@@ -454,6 +460,17 @@ void data_report_missing(const char *pattern, const char *folder);
 void data_paths_free(DataPaths *p);
 // data_join.c: the columns of a line; one for each of its names. function: whose inputs they feed.
 bool data_read_line(const NncData *line, const NncFunction *function, const char *folder, Column *columns);
+typedef struct DataReader {
+  const char *name;
+  // a column of one file; false after reporting: path and block may be set
+  bool (*read)(const DataSource *s, Column *c);
+  bool text;    // its records and their targets are cut from all files together
+  bool named;   // one file has what feeds all names of a line
+} DataReader;
+bool data_read_with(const DataReader *reader, const NncData *line, const NncFunction *function, const char *folder,
+                    Column *columns);
+// The file's part that record r is in, and where it begins there.
+const DataPiece *data_piece(const Column *c, int64_t r, int64_t *in_piece);
 // The file of a byte of record r, and where it lies there; -1: not known.
 const char *data_place(const Column *c, int64_t r, int64_t byte, int64_t *in_file);
 void data_one_piece(Column *c);   // all of it comes from c->path, from no place in it that could be told
