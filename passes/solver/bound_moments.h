@@ -5,7 +5,7 @@
 #include "bound_price.h"
 
 // A scaled cost that executions beyond the first of each node certainly add; infinite when nothing fits the budget of
-// the graph. Ends at `start` + `limit` (seconds on the clock of bound_now) with its best so far.
+// the graph. Ends at `start` + `limit` (counted seconds) with its best so far.
 double bound_moments_search(const BoundGraph *graph, double start, double limit);
 
 // Bytes that every schedule has live at once, when more than `least`; otherwise `least`. The graph's budget and costs

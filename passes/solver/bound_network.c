@@ -3,6 +3,7 @@
 // bytes, is cut when the value is needed and does not execute: it is live at the moment.
 #include "bound_network.h"
 #include "support/alloc.h"
+#include "watch.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -275,6 +276,7 @@ BoundMoment *bound_network_add(const BoundGraph *graph, BoundNetwork *network, i
       add_need(graph, network, moment, run->inputs[i], network->run_node[v], &n_pending, shared);
   }
   moment->last_edge = network->flow.n_edges;
+  watch_count(4 * (int64_t)graph->n + 12 * (int64_t)(moment->last_edge - moment->first_edge));
   return moment;
 }
 
@@ -309,6 +311,7 @@ BoundCut bound_network_solve(BoundNetwork *network, const double *prices, const 
                                                                         : FLOW_INFINITE;
     }
   }
+  watch_count(6 * (int64_t)flow->n_edges);
   int64_t value = flow_solve(flow);
   BoundCut cut = {.value = (double)value};
   if (value >= FLOW_INFINITE) return (BoundCut){INFINITY, INFINITY};

@@ -6,15 +6,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { MAX_ROUNDS = 60 };
-
-double bound_now(void) {
-  struct timespec time;
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);   // so that a busy machine gives the same bound as an idle one
-  return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
 
 // A line above the value as a function of the price: that of one cut.
 typedef struct Line {
@@ -134,7 +127,7 @@ static double split_branches(BoundNetwork *network, BranchHeap *heap, double att
                              double deadline) {
   unsigned char *decisions = allocate_array((size_t)network->flow.n_edges, 1);
   double closed = INFINITY;   // least bound of the branches that need no split
-  while (heap->n_open > 0 && attainable > useless && bound_now() < deadline) {
+  while (heap->n_open > 0 && attainable > useless && watch_counted() < deadline) {
     if (heap->branches[heap->open[0]].bound >= attainable) break;
     int number = take_branch(heap);
     Branch branch = heap->branches[number];

@@ -3,6 +3,7 @@
 #define NNC_SOLVER_BOUND_PRICE_H
 
 #include "bound_network.h"
+#include "watch.h"
 
 typedef struct PriceResult {
   double bound;        // largest value found, scaled cost; infinite when nothing fits
@@ -19,10 +20,8 @@ typedef struct PriceResult {
 PriceResult bound_price_search(BoundNetwork *network, const unsigned char *decisions, double first_price,
                                double useless, double enough);
 
-// The integral optimum of a network of one moment, or as much of a bound as can be had before `deadline` (seconds on
-// the monotonic clock). `root` is the result of bound_price_search. Stops early as above.
+// The integral optimum of a network of one moment, or as much of a bound as can be had before `deadline` (see
+// watch_counted). `root` is the result of bound_price_search. Stops early as above.
 double bound_branch(BoundNetwork *network, const PriceResult *root, double useless, double deadline);
-
-double bound_now(void);
 
 #endif

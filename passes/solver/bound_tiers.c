@@ -133,7 +133,7 @@ static double price_shares(TierBound *bound, Moment *moment, Shares shares) {
   return makespan;
 }
 
-static bool is_late(const TierBound *bound) { return bound_now() > bound->deadline; }
+static bool is_late(const TierBound *bound) { return watch_counted() > bound->deadline; }
 
 static bool are_weights(Shares shares) {
   return shares.out_before >= 0 && shares.in_before >= 0 && shares.out_after >= 0 && shares.in_after >= 0 &&
@@ -165,12 +165,12 @@ static void choose_shares(TierBound *bound, Moment *moment) {
 }
 
 double bound_by_tiers(const RematProblem *problem, int64_t budget_bytes, double limit) {
-  TierBound bound = {.graph = bound_graph_create(problem, budget_bytes), .deadline = bound_now() + limit};
+  TierBound bound = {.graph = bound_graph_create(problem, budget_bytes), .deadline = watch_counted() + limit};
   bound.best = bound.graph.base_cost;
   bound_graph_allow_moves(&bound.graph);
   bound.network = bound_network_create(&bound.graph);
   list_moments(&bound, problem);
-  double end = bound.deadline, start = bound_now();
+  double end = bound.deadline, start = watch_counted();
   // Shares for the fullest moment; others begin from those; then shares for the best few, and integers.
   if (bound.n_moments > 0) {
     bound.deadline = start + 0.3 * (end - start);
@@ -184,8 +184,8 @@ double bound_by_tiers(const RematProblem *problem, int64_t budget_bytes, double 
     }
     qsort(bound.moments, (size_t)bound.n_moments, sizeof *bound.moments, compare_bounds);
   }
-  for (int i = 0; i < bound.n_moments && bound_now() < end; i++) {
-    bound.deadline = fmin(end, bound_now() + 0.5 * (end - bound_now()));
+  for (int i = 0; i < bound.n_moments && watch_counted() < end; i++) {
+    bound.deadline = fmin(end, watch_counted() + 0.5 * (end - watch_counted()));
     choose_shares(&bound, &bound.moments[i]);
     Moment *moment = &bound.moments[i];
     build(&bound, moment, moment->shares);

@@ -3,6 +3,7 @@
 #define NNC_SOLVER_INTERNAL_H
 
 #include "solver.h"
+#include "watch.h"
 
 // Facts about a problem that every policy and the search need, computed once.
 typedef struct RematGraph {

@@ -15,8 +15,10 @@ static const double PRICE_RISE = 30;   // of overflow, from the beginning of a q
 
 // Tries one random move at temperature `temperature`.
 void remat_search_step(RematSearch *search, double temperature, double price_of_overflow) {
+  enum { STEPS = 50 };
   RematState *state = &search->state;
   search->moves++;
+  watch_count(STEPS);
   if (!remat_move_propose(search)) return;
   double limit = temperature > 0 ? -temperature * log(1 - remat_random_unit(&search->random)) : 0;
   double cost = state->trial.cost;
@@ -133,7 +135,7 @@ static void ruin_and_recreate(RematSearch *search) {
       if (remat_move_drop(search, list->at[e] >> 1)) accept(state);
     }
   }
-  search->descent_end = search->time_limit;
+  search->descent_end = search->watch.limit;
   remat_greedy_lower_peak(search, state->mark.cost * 1.1, remat_random_unit(&search->random));
   search->insertion_limit = 24;
 }

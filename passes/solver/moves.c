@@ -111,6 +111,8 @@ static bool finish(RematSearch *search, bool made) {
 }
 
 static void begin(RematSearch *search) {
+  enum { STEPS = 150 };
+  watch_count(STEPS);
   search->wanted_room = -1;
   remat_trial_begin(&search->state);
 }

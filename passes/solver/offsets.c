@@ -2,13 +2,14 @@
 // the buffers placed before it that live at the same time. Those are found in one of two ways, whichever is cheaper for
 // the instance: a walk over all placed buffers, kept sorted by offset, or a list of the buffers alive together, sorted
 // when needed. A changed order is placed again only from its first change.
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "offsets_search.h"
 #include "solver.h"
 #include "support/alloc.h"
+#include "support/clock.h"
 #include "support/input_error.h"
 #include "support/integers.h"
 
@@ -39,18 +40,15 @@ typedef struct Allocator {
   int64_t best_arena;
   bool best_fit;   // of the best placement
   int64_t lower_bound;
-  int64_t goal;             // stop at this arena size
-  int64_t work, max_work;   // about nanoseconds
-  int64_t pause_work;       // the search over orders goes no further for now
-  clockid_t clock;
-  struct timespec start;
-  double time_limit;
+  int64_t goal;               // stop at this arena size
+  int64_t work, max_work;     // about nanoseconds
+  int64_t pause_work;         // the search over orders goes no further for now
+  double start, time_limit;   // by the clock, seconds; no limit: INFINITY
 } Allocator;
 
-static double seconds_taken(const Allocator *allocator) {
-  struct timespec now, start = allocator->start;
-  clock_gettime(allocator->clock, &now);
-  return (double)(now.tv_sec - start.tv_sec) + 1e-9 * (double)(now.tv_nsec - start.tv_nsec);
+static bool is_out_of_time(const void *context) {
+  const Allocator *allocator = context;
+  return !isinf(allocator->time_limit) && seconds_now() - allocator->start > allocator->time_limit;
 }
 
 static bool is_empty(const OffsetBuffer *buffer) { return buffer->size == 0 || buffer->lower == buffer->upper; }
@@ -291,8 +289,7 @@ static void take_if_better(Allocator *allocator, const int *order, int64_t arena
 }
 
 static bool is_done(const Allocator *allocator) {
-  return allocator->best_arena <= allocator->goal || allocator->work > allocator->max_work ||
-         seconds_taken(allocator) > allocator->time_limit;
+  return allocator->best_arena <= allocator->goal || allocator->work > allocator->max_work || is_out_of_time(allocator);
 }
 
 typedef struct Keyed {
@@ -409,11 +406,6 @@ static void search_orders(Allocator *allocator, int *order, uint64_t seed) {
   }
 }
 
-static bool is_out_of_time(const void *context) {
-  const Allocator *allocator = context;
-  return seconds_taken(allocator) > allocator->time_limit;
-}
-
 // The buffers that occupy anything, for the search over canonical placements. Owned by the caller.
 static CanonicalItem *list_items(const Allocator *allocator, int *n_items, int *buffer_of) {
   CanonicalItem *items = allocate_array((size_t)allocator->n, sizeof *items);
@@ -478,10 +470,8 @@ static void allocator_free(Allocator *allocator) {
 static Allocator allocator_create(const OffsetBuffer *buffers, int n, const OffsetOptions *options) {
   size_t count = (size_t)n;
   Allocator allocator = {.buffers = buffers, .n = n, .best_arena = INT64_MAX};
-  // Without a limit of the caller's: of this thread, so that a busy machine finds what an idle one finds.
-  allocator.clock = options && options->time_limit > 0 ? CLOCK_MONOTONIC : CLOCK_THREAD_CPUTIME_ID;
-  clock_gettime(allocator.clock, &allocator.start);
-  allocator.time_limit = options && options->time_limit > 0 ? options->time_limit : 10;
+  allocator.start = seconds_now();
+  allocator.time_limit = options && options->time_limit > 0 ? options->time_limit : INFINITY;
   allocator.max_work = options ? options->max_work : 0;
   if (allocator.max_work == 0) allocator.max_work = 140000000;
   allocator.padded = allocate_array(count, sizeof(int64_t));
@@ -520,7 +510,7 @@ bool offsets_assign(OffsetBuffer *buffers, int n, const OffsetOptions *options, 
   *result = (OffsetResult){.arena_bytes = n ? allocator.best_arena : 0,
                            .lower_bound = allocator.lower_bound,
                            .work = allocator.work,
-                           .seconds = seconds_taken(&allocator)};
+                           .seconds = seconds_now() - allocator.start};
   free(order);
   allocator_free(&allocator);
   return true;

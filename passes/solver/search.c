@@ -8,28 +8,13 @@
 #include <math.h>
 #include <stdlib.h>
 
-// A limit that is no more than a safety counts the processor's time, so that results do not vary with what else the
-// machine does.
-static struct timespec time_now(const RematOptions *options) {
-  struct timespec now;
-  clock_gettime(options && options->time_limit > 0 && !options->processor_time ? CLOCK_MONOTONIC
-                                                                               : CLOCK_PROCESS_CPUTIME_ID,
-                &now);
-  return now;
-}
-
-static double seconds_between(struct timespec start, struct timespec now) {
-  return (double)(now.tv_sec - start.tv_sec) + 1e-9 * (double)(now.tv_nsec - start.tv_nsec);
-}
-
-static double seconds_of(const RematSearch *search) {
-  return seconds_between(search->start, time_now(search->options));
-}
+static double seconds_of(const RematSearch *search) { return watch_seconds(&search->watch); }
 
 bool remat_search_out_of_time(RematSearch *search) {
   const RematOptions *options = search->options;
   if (!search->stopped)
-    search->stopped = seconds_of(search) > search->time_limit || (options && options->interrupt && *options->interrupt);
+    search->stopped = seconds_of(search) > search->watch.limit ||
+                      (options && options->interrupt && *options->interrupt);
   return search->stopped;
 }
 
@@ -86,8 +71,8 @@ static void lower_peak_greedily(RematSearch *search, double cost_limit) {
 
 static void descend_and_trim(RematSearch *search, void (*descend)(RematSearch *search, double cost_limit)) {
   // Trimming takes back a few percent at most.
-  search->descent_end = fmin(search->time_limit,
-                             seconds_of(search) + (search->has_best ? 0.2 : 0.5) * search->time_limit);
+  search->descent_end = fmin(search->watch.limit,
+                             seconds_of(search) + (search->has_best ? 0.2 : 0.5) * search->watch.limit);
   descend(search, search->has_best ? search->best_cost * 1.05 : INFINITY);
   remat_search_note(search);
   remat_greedy_trim(search);
@@ -117,7 +102,8 @@ static bool budget_seeds_end(void *context) {
 static bool improve_budget_seed(void *context, const RematSchedule *seed) {
   RematSearch *search = context;
   improve_seed(search, seed);
-  return !remat_search_out_of_time(search) && seconds_of(search) < (search->has_best ? 0.15 : 0.4) * search->time_limit;
+  return !remat_search_out_of_time(search) &&
+         seconds_of(search) < (search->has_best ? 0.15 : 0.4) * search->watch.limit;
 }
 
 static void note_baseline(RematSearch *search) {
@@ -133,9 +119,9 @@ enum { POLICIES = sizeof policies / sizeof *policies };
 
 static void run_budget_seeds(RematSearch *search) {
   if (is_over(search)) return;
-  if (search->has_best && seconds_of(search) > 0.25 * search->time_limit) return;
-  double left = search->time_limit - seconds_of(search);
-  search->seeds_end = search->time_limit - (search->has_best ? 0.7 : 0.4) * left;
+  if (search->has_best && seconds_of(search) > 0.25 * search->watch.limit) return;
+  double left = search->watch.limit - seconds_of(search);
+  search->seeds_end = search->watch.limit - (search->has_best ? 0.7 : 0.4) * left;
   remat_each_budget_seed(&search->graph, search->budget, improve_budget_seed, budget_seeds_end, search);
 }
 
@@ -163,7 +149,7 @@ static void run_seeds(RematSearch *search) {
     if (seeds[i].exec) improve_seed(search, &seeds[i]);
   for (int i = 0; i < POLICIES; i++) remat_schedule_free(&seeds[i]);
   remat_schedule_free(&plain);
-  if (!is_over(search) && seconds_of(search) < 0.25 * search->time_limit)
+  if (!is_over(search) && seconds_of(search) < 0.25 * search->watch.limit)
     remat_each_segmentation(&search->graph, search->graph.n < 1200 ? 8 : 3, improve_seed, search);
 }
 
@@ -180,7 +166,7 @@ bool remat_search_is_deep(const RematSearch *search) {
 static void run_beams(RematSearch *search) {
   static const int widths[] = {1, 4, 16};
   int64_t last = 0;
-  search->descent_end = 0.5 * (seconds_of(search) + search->time_limit);
+  search->descent_end = 0.5 * (seconds_of(search) + search->watch.limit);
   for (size_t i = 0; i < sizeof widths / sizeof *widths && remat_search_is_deep(search) && !is_over(search); i++) {
     int64_t before = search->moves;
     if (before + 4 * last > search->max_moves / 2) return;
@@ -235,9 +221,7 @@ static void measure_scales(RematSearch *search) {
 // In place, since the state points to the graph.
 static void search_create(RematSearch *search, const RematProblem *problem, int64_t budget,
                           const RematOptions *options) {
-  *search = (RematSearch){.problem = problem, .options = options, .budget = budget, .time_limit = 10};
-  search->start = time_now(options);
-  if (options && options->time_limit > 0) search->time_limit = options->time_limit;
+  *search = (RematSearch){.problem = problem, .options = options, .budget = budget, .watch = watch_start(options)};
   search->random = options ? options->seed : 0;
   search->max_moves = options ? options->max_moves : 0;
   if (search->max_moves == 0) search->max_moves = 1000000;
@@ -272,7 +256,7 @@ static void lower_peak(RematSearch *search) {
     search->is_lowering = aim > search->budget;
     remat_state_set_budget(state, aim);
     remat_state_load(state, search->lowest.exec, search->lowest.n);
-    search->descent_end = search->time_limit;
+    search->descent_end = search->watch.limit;
     bool built = aim > hopeless && !begins_from_starts(search) && remat_beam_build(search, 1, 0);
     if (!built) {
       hopeless = aim > hopeless ? aim : hopeless;
@@ -318,7 +302,7 @@ static void solve(const RematProblem *problem, int64_t budget, const RematOption
   *result = (RematResult){0};
   for (int v = 0; v < problem->n_nodes; v++) result->base_cost += problem->nodes[v].cost;
   if (!isinf(enough))
-    result->lower_bound = remat_lower_bound(problem, budget, time_for_bound(options, search.time_limit));
+    result->lower_bound = remat_lower_bound(problem, budget, time_for_bound(options, search.watch.limit));
   search.base_cost = result->base_cost;
   search.good_cost = fmax(result->lower_bound * (1 + 1e-7), enough);
   note_baseline(&search);
@@ -350,14 +334,13 @@ static double time_of(const RematProblem *problem, const RematSchedule *schedule
 
 void remat_minimize_peak(const RematProblem *problem, double max_cost, const RematOptions *options,
                          RematResult *result) {
-  struct timespec start = time_now(options);
+  Watch watch = watch_start(options);
   RematSchedule best = remat_baseline(problem);
   double enough = max_cost * (1 + 1e-12);
   *result = (RematResult){.feasible = best.cost <= enough, .base_cost = best.cost};
   int64_t low = remat_min_budget_bound(problem);
   RematOptions part = options ? *options : (RematOptions){0};
-  double time_limit = part.time_limit > 0 ? part.time_limit : 10;
-  part.processor_time |= part.time_limit <= 0;
+  part.counted = !watch.by_clock;
   for (int i = 0; i < part.n_starts; i++)
     if (time_of(problem, &part.starts[i]) <= enough && part.starts[i].peak < best.peak) {
       remat_schedule_free(&best);
@@ -368,7 +351,7 @@ void remat_minimize_peak(const RematProblem *problem, double max_cost, const Rem
                    : part.max_moves == INT64_MAX ? INT64_MAX
                                                  : part.max_moves / BISECTIONS - 1;
   for (int step = 0; result->feasible && low < best.peak; step++) {
-    double left = time_limit - seconds_between(start, time_now(options));
+    double left = watch.limit - watch_seconds(&watch);
     if (left < 1e-3 || step == 3 * BISECTIONS || (options && options->interrupt && *options->interrupt)) break;
     part.time_limit = left / 5;
     // Every second search may begin from the best so far.
@@ -390,6 +373,6 @@ void remat_minimize_peak(const RematProblem *problem, double max_cost, const Rem
   }
   result->schedule = best;
   result->min_budget_found = best.peak;
-  result->lower_bound = remat_lower_bound(problem, best.peak, time_for_bound(options, time_limit));
-  result->seconds = seconds_between(start, time_now(options));
+  result->lower_bound = remat_lower_bound(problem, best.peak, time_for_bound(options, watch.limit));
+  result->seconds = watch_seconds(&watch);
 }

@@ -3,8 +3,6 @@
 #ifndef NNC_SOLVER_SEARCH_H
 #define NNC_SOLVER_SEARCH_H
 
-#include <time.h>
-
 #include "state.h"
 
 enum { PEAK_NODES = 4000 };   // above, descents at the peak would take too long
@@ -18,9 +16,8 @@ typedef struct RematSearch {
   int64_t budget;                // bytes; the state's budget may be another for a while
   uint64_t random;
   int64_t moves, max_moves;
-  struct timespec start;
-  double time_limit;    // seconds since start
-  double descent_end;   // the same for one descent
+  Watch watch;
+  double descent_end;   // seconds since its start, for one descent
   double seeds_end;     // the same for making seeds for the budget
   bool stopped;
   int insertion_limit;   // a move that inserts more is given up

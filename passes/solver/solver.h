@@ -212,14 +212,14 @@ RematSchedule remat_baseline_policy(const RematProblem *problem, RematBaselineKi
 // ---- search.c: the cheapest schedule within a budget ----
 
 typedef struct RematOptions {
-  uint64_t seed;   // same problem, budget and options: same schedule
-  // seconds; 0: the default of 10 of processor time. A safety only: when it strikes, results may vary
-  double time_limit;
-  bool processor_time;           // the limit is of the processor's time for this process, not of the clock's
-  int64_t max_moves;             // moves tried, seeds included; 0: a default that takes about 1 s, < 0: seeds only
+  uint64_t seed;       // same problem, budget and options: same schedule
+  double time_limit;   // seconds of the clock, where results vary with the machine; 0: 10 counted ones, see watch.h
+  bool counted;        // the limit is counted, too
+  int64_t max_moves;   // moves tried, seeds included; 0: a default that takes about 1 s, < 0: seeds only
   const RematSchedule *starts;   // Borrowed; legal schedules to begin from, within the budget or not
   int n_starts;                  // > 0: the search makes no seeds of its own
-  double bound_seconds;          // for the lower bound, which ends the search when it is met; 0: a default, 0.1 at most
+  double bound_seconds;          // counted; for the lower bound, which ends the search when it is met; 0: a default of
+                                 // 0.1 at most
   const volatile sig_atomic_t *interrupt;   // Borrowed, may be NULL. Once it is not 0 the search ends with its best so
                                             // far, within milliseconds; a signal handler may set it
 } RematOptions;
@@ -230,8 +230,8 @@ typedef struct RematResult {
   int64_t min_budget_found;   // smallest peak of any schedule met; a budget of that many bytes can be satisfied
   double base_cost;           // cost of every node once
   double lower_bound;         // no schedule within the budget costs less; see remat_lower_bound
-  double seconds;
-  int64_t moves;   // moves tried
+  double seconds;             // counted, where no limit by the clock was given
+  int64_t moves;              // moves tried
 } RematResult;
 
 // Seeds from the policies and from dynamic programs over the forward pass as a chain (Rotor), a greedy descent (bytes x
@@ -254,7 +254,7 @@ void remat_minimize_peak(const RematProblem *problem, double max_cost, const Rem
 
 // A cost that no schedule with a peak of at most `budget_bytes` can go below, whatever its order: at least the cost of
 // every node once; infinity when it is certain that nothing fits. A schedule whose cost is within 1e-9 of it,
-// relatively, is optimal. `time_limit` in seconds, 0: a default of 0.1; a longer one can only raise the bound.
+// relatively, is optimal. `time_limit` in counted seconds, 0: a default of 0.1; a longer one can only raise the bound.
 double remat_lower_bound(const RematProblem *problem, int64_t budget_bytes, double time_limit);
 
 // A peak in bytes that no schedule can go below.
@@ -314,8 +314,7 @@ typedef struct OffsetOptions {
   uint64_t seed;
   int64_t capacity;    // stop as soon as the arena is at most this; 0: aim for the lower bound
   int64_t max_work;    // elementary steps of about 1 ns; 0: a default of 0.2 to 0.4 s; < 0: the first order only
-  double time_limit;   // seconds; 0: 10 of the processor, a safety only, so that the load of the machine changes
-                       // nothing
+  double time_limit;   // seconds of the clock; 0: none
 } OffsetOptions;
 
 typedef struct OffsetResult {

@@ -3,8 +3,6 @@
 #ifndef NNC_SOLVER_TIERS_H
 #define NNC_SOLVER_TIERS_H
 
-#include <time.h>
-
 #include "internal.h"
 
 // A schedule as the search changes it: items without REMAT_FAR_HOME, which homes are far beside them. Stores stand
@@ -59,9 +57,8 @@ typedef struct TierSearch {
   uint64_t random;
   double price;            // of a byte of overflow
   double work, max_work;   // items looked at
-  struct timespec start;
-  double time_limit;
-  double clock_work;   // when to look at the clock again
+  Watch watch;
+  double clock_work;   // when to look at it again
   bool stopped;        // out of time
   bool is_quick;       // too little work, or too far to go, for looking at the lanes before each choice
   bool has_best;

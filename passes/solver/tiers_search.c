@@ -12,15 +12,6 @@
 #include "search.h"
 #include "support/integers.h"
 
-static double seconds_of(const TierSearch *search) {
-  const RematOptions *options = search->options;
-  struct timespec now;
-  clock_gettime(options && options->time_limit > 0 && !options->processor_time ? CLOCK_MONOTONIC
-                                                                               : CLOCK_PROCESS_CPUTIME_ID,
-                &now);
-  return (double)(now.tv_sec - search->start.tv_sec) + 1e-9 * (double)(now.tv_nsec - search->start.tv_nsec);
-}
-
 bool tier_is_over(TierSearch *search) {
   if (search->has_best && search->best_makespan <= search->good_makespan) return true;
   if (search->work >= search->max_work) return true;
@@ -28,7 +19,7 @@ bool tier_is_over(TierSearch *search) {
   static const double CLOCK_WORK = 3000;
   if (search->work >= search->clock_work) {
     search->clock_work = search->work + CLOCK_WORK;
-    search->stopped = search->stopped || seconds_of(search) > search->time_limit;
+    search->stopped = search->stopped || watch_seconds(&search->watch) > search->watch.limit;
   }
   if (search->stopped) return true;
   return search->options && search->options->interrupt && *search->options->interrupt;
@@ -316,13 +307,13 @@ static void make_seed(TierSearch *search, Kept *kept, Seeds *seeds, double exces
   bool at_budget = excess <= 0;
   double work = (double)search->n * 1000;
   if (!at_budget && search->work + work > SHARE * search->max_work) return;
-  if (tier_is_over(search) || seconds_of(search) > 0.5 * seeds->limit ||
+  if (tier_is_over(search) || watch_seconds(&search->watch) > 0.5 * seeds->limit ||
       (!at_budget && seeds->plain.peak <= seeds->low))
     return;
   RematOptions options = {.seed = search->options ? search->options->seed : 0,
                           .max_moves = (at_budget ? 3 * seeds->moves : seeds->moves) / 10 + 1,
                           .time_limit = (at_budget ? 0.25 : 0.04) * seeds->limit,
-                          .processor_time = true,
+                          .counted = !search->watch.by_clock,
                           .bound_seconds = 0.01,
                           .interrupt = search->options ? search->options->interrupt : NULL};
   RematResult result;
@@ -356,7 +347,7 @@ static void make_seeds(TierSearch *search, Kept *kept, bool few) {
   static const double of_carried[] = {0.9, 0.7, 0.5, 1.1, 0.25}, of_whole[] = {0.5, 0.25, 0.75};
   enum { FEW = 2, CARRIED = sizeof of_carried / sizeof *of_carried, WHOLE = sizeof of_whole / sizeof *of_whole };
   RematNode *nodes;
-  Seeds seeds = {.problem = near_problem(search, &nodes), .limit = search->time_limit, .low = search->budget};
+  Seeds seeds = {.problem = near_problem(search, &nodes), .limit = search->watch.limit, .low = search->budget};
   seeds.plain = remat_baseline(&seeds.problem);
   seeds.moves = search->options ? search->options->max_moves : 0;
   if (seeds.moves <= 0 || seeds.moves > 1000000) seeds.moves = 1000000;
@@ -488,7 +479,7 @@ static double default_work(int n) {
 static void search_create(TierSearch *search, const RematProblem *problem, int64_t budget,
                           const RematOptions *options) {
   *search = (TierSearch){.problem = problem, .options = options, .n = problem->n_nodes, .budget = budget};
-  search->time_limit = options && options->time_limit > 0 ? options->time_limit : 10;
+  search->watch = watch_start(options);
   search->random = options ? options->seed : 0;
   int64_t moves = options ? options->max_moves : 0;
   search->max_work = moves == INT64_MAX ? INFINITY : moves > 0 ? 60.0 * (double)moves : default_work(search->n);
@@ -503,9 +494,6 @@ static void search_create(TierSearch *search, const RematProblem *problem, int64
   list_neighbours(problem, true, &search->after_start, &search->afters);
   list_neighbours(problem, false, &search->before_start, &search->befores);
   search->nodes = allocate_array((size_t)search->n, sizeof *search->nodes);
-  clock_gettime(options && options->time_limit > 0 && !options->processor_time ? CLOCK_MONOTONIC
-                                                                               : CLOCK_PROCESS_CPUTIME_ID,
-                &search->start);
 }
 
 // Whether what the search begins from is nearly within the budget, and there is work for more than one seed.
@@ -561,7 +549,7 @@ void tier_solve(const RematProblem *problem, int64_t budget, const RematOptions 
   }
   result->min_budget_found = result->schedule.peak;
   result->moves = (int64_t)fmin(search.work / 60, 1e18);
-  result->seconds = seconds_of(&search);
+  result->seconds = watch_seconds(&search.watch);
   for (int i = 0; i < KEPT; i++) tier_plan_free(&kept.plans[i]);
   search_free(&search);
 }

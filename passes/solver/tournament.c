@@ -59,7 +59,7 @@ static void improve(RematSearch *search, Member *member, int64_t moves) {
 
 static void begin_anew(RematSearch *search, Member *member, const RematSchedule *plain) {
   remat_state_load(&search->state, plain->exec, plain->n);
-  search->descent_end = search->time_limit;
+  search->descent_end = search->watch.limit;
   remat_greedy_lower_peak(search, search->best_cost * 1.1, 1.5 * remat_random_unit(&search->random));
   remat_search_note(search);
   if (search->state.overflow == 0) remat_greedy_trim(search);
@@ -69,7 +69,7 @@ static void begin_anew(RematSearch *search, Member *member, const RematSchedule 
 
 static void begin_with_beam(RematSearch *search, Member *member) {
   remat_state_load(&search->state, search->best, search->n_best);
-  search->descent_end = search->time_limit;
+  search->descent_end = search->watch.limit;
   if (remat_beam_build(search, 1 + remat_random_below(&search->random, 4), remat_random_unit(&search->random))) {
     remat_search_note(search);
     remat_greedy_trim(search);

@@ -256,8 +256,7 @@ static void test_beams(void) {
     Generated *g = seed % 4 ? generate_random(8 + (int)(seed % 70), seed)
                             : generate_chain(3 + (int)(seed % 30), 64, seed % 8 == 0);
     RematSchedule none = remat_baseline(&g->problem);
-    RematSearch search = {.problem = &g->problem, .time_limit = 100, .descent_end = 100, .random = seed};
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &search.start);
+    RematSearch search = {.problem = &g->problem, .watch = watch_start(NULL), .descent_end = 100, .random = seed};
     search.graph = remat_graph_create(&g->problem);
     search.state = remat_state_create(&search.graph, none.peak);
     remat_state_load(&search.state, none.exec, none.n);
