@@ -87,13 +87,12 @@ static unsigned long long bits(double x) {
 }
 
 static char *symbol_of(const Attention *a) {
-  static const char *const types[] = {"bf16", "f16", "tf32", "f32", "f64"};
   char *more = !a->biased && a->window == 0 && a->softcap <= 0
                    ? copy_string("")
                    : text_format("%s%lldx%lld_w%lld_c%016llx_", a->biased ? "b" : "", (long long)a->bias_batch,
                                  (long long)a->bias_head, (long long)a->window, bits(a->softcap));
   char *symbol = text_format("attention%s_%s_%lldx%lldx%lldx%lldx%lldx%d_%s%s%s%s%s%s_%ss%016llx_p%016llx",
-                             a->backward ? "_grad" : "", types[a->type], (long long)a->batch, (long long)a->heads,
+                             a->backward ? "_grad" : "", tile_name(a->type), (long long)a->batch, (long long)a->heads,
                              (long long)a->groups, (long long)a->n_queries, (long long)a->n_keys, a->head_dim,
                              a->q.row == a->head_dim ? "bhtd" : "bthd", a->causal ? "_causal" : "",
                              a->masked ? "_masked" : "", a->packed ? "_packed" : "", a->plain ? "_plain" : "",

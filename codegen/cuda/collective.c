@@ -9,10 +9,6 @@
 
 enum { THREADS = 256 };
 
-static TileType type_of(NncDtype dtype) {
-  return dtype == NNC_F64 ? TILE_F64 : dtype == NNC_BF16 ? TILE_BF16 : dtype == NNC_F16 ? TILE_F16 : TILE_F32;
-}
-
 char *cuda_collective_kernel(const OpRecord *r) {
   const NncCollective *c = &r->collective;
   if (r->kind != NNC_STEP_COLLECTIVE) return NULL;
@@ -31,7 +27,7 @@ void cuda_emit_collective(const OpRecord *r, const char *name, EmittedKernel *ou
            name);
   gpu_add_launch(out, name, 1, 1, 1, THREADS);   // the runtime knows how many blocks
   CudaTemplate *template = out->template = allocate_array(1, sizeof *template);
-  *template = (CudaTemplate){.kind = TEMPLATE_COLLECTIVE, .collective = {type_of(r->collective.dtype), rounds}};
+  *template = (CudaTemplate){.kind = TEMPLATE_COLLECTIVE, .collective = {tile_type(r->collective.dtype), rounds}};
 }
 
 // to[i] = from[i], of f32

@@ -202,6 +202,14 @@ CodePlace code_place(Code *c, const Digits *d, int index) {
                      weighted(c, digit, d->stride, 0)};
 }
 
+int code_result_offset(Code *c, int group, int m, int n) {
+  const ConvProduct *p = c->p;
+  int offset = code_op_with(c, "muli", group, p->c_group_stride);
+  CodePlace row = code_place(c, &p->c_rows, m), column = code_place(c, &p->c_cols, n);
+  if (row.offset >= 0) offset = code_op(c, "addi", offset, row.offset);
+  return column.offset >= 0 ? code_op(c, "addi", offset, column.offset) : offset;
+}
+
 static int add_maybe(Code *c, int a, int b) { return a < 0 ? b : b < 0 ? a : code_op(c, "addi", a, b); }
 
 // The coordinate of a pixel in its image; narrows `valid`.

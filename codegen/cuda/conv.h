@@ -60,7 +60,8 @@ int code_element(Code *c, const ConvOperand *o, int group_offset, const CodePlac
                  int valid);
 // Stores a result into buffer 2, rounded to its type, or a partial product into the workspace.
 void code_store(Code *c, int buffer, int offset, int value);
-int code_and(Code *c, int a, int b);   // of i1; -1 is true
+int code_and(Code *c, int a, int b);                        // of i1; -1 is true
+int code_result_offset(Code *c, int group, int m, int n);   // of element (m, n) of a group's product
 
 // Kernels: each gives the module its function. Buffers: 0 to 2 the operands, 3 the workspace.
 void conv_emit_tiled(KernelModule *m, const ConvProduct *p, const char *symbol, EmittedKernel *out);

@@ -14,14 +14,6 @@ static int thread_below(Code *c, int64_t n) {
   return i;
 }
 
-static int result_offset(Code *c, int group, int m, int n) {
-  const ConvProduct *p = c->p;
-  int offset = code_op_with(c, "muli", group, p->c_group_stride);
-  CodePlace row = code_place(c, &p->c_rows, m), column = code_place(c, &p->c_cols, n);
-  if (row.offset >= 0) offset = code_op(c, "addi", offset, row.offset);
-  return column.offset >= 0 ? code_op(c, "addi", offset, column.offset) : offset;
-}
-
 // A rest of the index by an extent, and the index divided by it.
 static int next_digit(Code *c, int *index, int64_t extent) {
   int digit = code_op_with(c, "remui", *index, extent);
@@ -73,7 +65,7 @@ void conv_emit_direct(KernelModule *module, const ConvProduct *p, const char *sy
                      code_op(c, "addi", code_op_with(c, "muli", m, p->n), n));
     code_store(c, 3, code_op(c, "addi", at, code_op_with(c, "muli", part, p->groups * p->m * p->n)), whole);
   } else {
-    code_store(c, 2, result_offset(c, group, m, n), whole);
+    code_store(c, 2, code_result_offset(c, group, m, n), whole);
   }
   if_end(&c->e, 0, NULL, NULL, NULL, NULL);
   emitter_end(&c->e);
@@ -95,7 +87,7 @@ void conv_emit_sum(KernelModule *module, const ConvProduct *p, const char *symbo
                p->element);
   int next = code(c, "arith.addf", VALUES(sum.so_far.id, v), "%%, %% : %s", p->element);
   int whole = sum_end(c, &sum, next);
-  code_store(c, 2, result_offset(c, group, m, n), whole);
+  code_store(c, 2, code_result_offset(c, group, m, n), whole);
   if_end(&c->e, 0, NULL, NULL, NULL, NULL);
   emitter_end(&c->e);
   gpu_add_launch(out, symbol, (total + THREADS - 1) / THREADS, 1, 1, THREADS);

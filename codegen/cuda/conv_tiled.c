@@ -126,12 +126,7 @@ static void main_loop(Tiled *t, Piece pieces[2], int acc[OWN]) {
 static int element_offset(Tiled *t, int row, int column) {
   const ConvProduct *p = t->p;
   Code *c = t->c;
-  if (p->splits == 1) {
-    int offset = code_op_with(c, "muli", t->group, p->c_group_stride);
-    CodePlace r = code_place(c, &p->c_rows, row), s = code_place(c, &p->c_cols, column);
-    if (r.offset >= 0) offset = code_op(c, "addi", offset, r.offset);
-    return s.offset >= 0 ? code_op(c, "addi", offset, s.offset) : offset;
-  }
+  if (p->splits == 1) return code_result_offset(c, t->group, row, column);
   int slice = code_op(c, "addi", code_op_with(c, "muli", t->part, p->groups), t->group);
   int at = code_op(c, "addi", code_op_with(c, "muli", slice, p->m), row);
   return code_op(c, "addi", code_op_with(c, "muli", at, p->n), column);

@@ -211,7 +211,6 @@ bool plan_layout_take_places(const PlanProgram *p, PlanLayout *l, const PlanBase
 // Bytes of the arena's buffers live at each position, n + 1 of them, without the persistent part and what is far.
 // Owned: free().
 int64_t *plan_layout_live(const PlanProgram *p, const PlanLayout *l);
-int64_t *plan_layout_far_live(const PlanProgram *p, const PlanLayout *l);   // the same of the far arena
 // The largest sum of live buffers at one position, without the persistent part: no offsets can do better.
 int64_t plan_layout_peak(const PlanProgram *p, const PlanLayout *l);
 // Activations: the most bytes of buffers that hold results of forward steps, first or recomputed, while a backward step

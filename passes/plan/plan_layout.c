@@ -293,7 +293,6 @@ static int64_t peak_of(const PlanProgram *p, const PlanLayout *l, bool far) {
 }
 
 int64_t *plan_layout_live(const PlanProgram *p, const PlanLayout *l) { return live_of(p, l, false); }
-int64_t *plan_layout_far_live(const PlanProgram *p, const PlanLayout *l) { return live_of(p, l, true); }
 int64_t plan_layout_peak(const PlanProgram *p, const PlanLayout *l) { return peak_of(p, l, false); }
 
 // The result has the arena and its lower bound.

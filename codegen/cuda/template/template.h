@@ -17,6 +17,8 @@ typedef LLVMValueRef Val;
 // into two tf32 parts each, whose three larger products keep f32's accuracy (Ootomo and Yokota, "Recovering single
 // precision accuracy from Tensor Cores", IJHPCA 2022). f64 is for kernels without tensor cores.
 typedef enum TileType { TILE_BF16, TILE_F16, TILE_TF32, TILE_F32, TILE_F64 } TileType;
+TileType tile_type(NncDtype t);      // of an operand that is computed with as it is
+const char *tile_name(TileType t);   // "bf16", "tf32"
 static inline int tile_element_bytes(TileType t) { return t <= TILE_F16 ? 2 : t == TILE_F64 ? 8 : 4; }
 static inline int tile_chunk(TileType t) { return 16 / tile_element_bytes(t); }   // elements in 16 bytes
 static inline int tile_k(TileType t) { return 2 * tile_chunk(t); }                // depth of one product: 16 or 8
@@ -124,6 +126,8 @@ Val build_shuffle_from(Build *b, Val x, Val lane);          // the value of one 
 Val build_offset(Build *b, Val pointer, Val bytes);         // pointer + bytes
 Val build_element(Build *b, TileType t, Val base, Val i);   // address of element i, an i64
 Val build_load(Build *b, LLVMTypeRef type, Val pointer, int align);
+Val build_pair(Build *b, Val low, Val high);   // a vector of two
+Val build_splat(Build *b, Val x, int n);       // a vector of n times x
 void build_store(Build *b, Val value, Val pointer, int align);
 Val build_shared_base(Build *b);   // dynamic shared memory, aligned to GPU_SHARED_ALIGN bytes
 // Adds up over the rows of a block, `width` threads each, a power of two: the sum is in the threads of row 0. v:

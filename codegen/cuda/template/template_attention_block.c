@@ -263,13 +263,8 @@ void attention_store(AttentionBlock *x, const Sums *sums, Val factor[2], Val uni
       Val low = build_fmul(b, build_get(b, sums->c[t][2 * half]), by),
           high = build_fmul(b, build_get(b, sums->c[t][2 * half + 1]), by);
       Val at = build_offset(b, address, build_i32(b, 8 * t * bytes));
-      if (bytes == 2) {
-        build_store(b, build_narrow(b, x->a->type, low, high), at, 4);
-      } else {
-        Val pair = LLVMBuildInsertElement(b->builder, LLVMGetPoison(LLVMVectorType(b->f32, 2)), low, build_i32(b, 0),
-                                          "");
-        build_store(b, LLVMBuildInsertElement(b->builder, pair, high, build_i32(b, 1), ""), at, 8);
-      }
+      if (bytes == 2) build_store(b, build_narrow(b, x->a->type, low, high), at, 4);
+      else build_store(b, build_pair(b, low, high), at, 8);
     }
     build_if_end(b, &inside);
   }

@@ -12,6 +12,15 @@
 enum { GLOBAL = 1, SHARED = 3 };
 #define DYNAMIC_SHARED "nnc_dynamic_shared"
 
+TileType tile_type(NncDtype t) {
+  return t == NNC_F64 ? TILE_F64 : t == NNC_BF16 ? TILE_BF16 : t == NNC_F16 ? TILE_F16 : TILE_F32;
+}
+
+const char *tile_name(TileType t) {
+  static const char *const names[] = {"bf16", "f16", "tf32", "f32", "f64"};
+  return names[t];
+}
+
 // ---------------------------------------------------------------------------------------------------------------------
 // Kernels
 
@@ -326,6 +335,18 @@ Val build_offset(Build *b, Val pointer, Val bytes) {
 Val build_load(Build *b, LLVMTypeRef type, Val pointer, int align) {
   Val v = LLVMBuildLoad2(b->builder, type, pointer, "");
   LLVMSetAlignment(v, (unsigned)align);
+  return v;
+}
+
+Val build_pair(Build *b, Val low, Val high) {
+  Val pair = LLVMGetPoison(LLVMVectorType(LLVMTypeOf(low), 2));
+  pair = LLVMBuildInsertElement(b->builder, pair, low, build_i32(b, 0), "");
+  return LLVMBuildInsertElement(b->builder, pair, high, build_i32(b, 1), "");
+}
+
+Val build_splat(Build *b, Val x, int n) {
+  Val v = LLVMGetPoison(LLVMVectorType(LLVMTypeOf(x), (unsigned)n));
+  for (int i = 0; i < n; i++) v = LLVMBuildInsertElement(b->builder, v, x, build_i32(b, i), "");
   return v;
 }
 

@@ -53,12 +53,6 @@ LLVMTypeRef conv_memory_type(Build *b, NncDtype t) {
   }
 }
 
-static Val splat(Build *b, Val x) {
-  Val v = LLVMGetPoison(LLVMVectorType(LLVMTypeOf(x), LANES));
-  for (int i = 0; i < LANES; i++) v = LLVMBuildInsertElement(b->builder, v, x, build_i32(b, i), "");
-  return v;
-}
-
 static Val address(Build *b, Val base, Val element, NncDtype t) {
   return build_offset(b, base, build_mul(b, element, build_i64_constant(b, dtype_bytes(t))));
 }
@@ -87,11 +81,9 @@ static void share_results(Site *s, const ConvAccumulators *sums) {
   for (int m = 0; m < sums->m_tiles; m++)
     for (int half = 0; half < 2; half++)
       for (int t = 0; t < sums->n_tiles; t++) {
-        Val pair = LLVMGetPoison(LLVMVectorType(b->f32, 2));
-        for (int j = 0; j < 2; j++)
-          pair = LLVMBuildInsertElement(b->builder, pair, build_get(b, sums->c[m][t][2 * half + j]), build_i32(b, j),
-                                        "");
-        build_store(b, pair, build_offset(b, base, build_i32(b, 4 * ((16 * m + 8 * half) * s->pitch + 8 * t))), 8);
+        Val low = build_get(b, sums->c[m][t][2 * half]), high = build_get(b, sums->c[m][t][2 * half + 1]);
+        build_store(b, build_pair(b, low, high),
+                    build_offset(b, base, build_i32(b, 4 * ((16 * m + 8 * half) * s->pitch + 8 * t))), 8);
       }
   build_barrier(b);
 }
@@ -118,7 +110,7 @@ static void rows_end(Site *s, Rows *r) {
 
 Val conv_load_input(Build *b, const EpilogueValue *v, Val base, Val element, Val channel) {
   LLVMTypeRef type = conv_memory_type(b, v->dtype);
-  if (v->shape == EPILOGUE_SCALAR) return splat(b, build_load(b, type, base, dtype_bytes(v->dtype)));
+  if (v->shape == EPILOGUE_SCALAR) return build_splat(b, build_load(b, type, base, dtype_bytes(v->dtype)), LANES);
   return build_load(b, LLVMVectorType(type, LANES),
                     address(b, base, v->shape == EPILOGUE_CHANNEL ? build_i64(b, channel) : element, v->dtype),
                     align_of(v));
@@ -187,7 +179,8 @@ static Val block_rows(Site *s) {
 // Differences from the block's mean, squared and added up.
 static void square_differences(Site *s, int i) {
   Build *b = &s->x->b;
-  Val mean = LLVMBuildFDiv(b->builder, shared_total(s, i, s->vector, 16, s->column), splat(b, block_rows(s)), "");
+  Val mean = LLVMBuildFDiv(b->builder, shared_total(s, i, s->vector, 16, s->column),
+                           build_splat(b, block_rows(s), LANES), "");
   build_set(b, s->sum[i], LLVMConstNull(s->vector));
   Rows r;
   rows_begin(s, &r);

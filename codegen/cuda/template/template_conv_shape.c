@@ -121,19 +121,18 @@ int64_t conv_template_workspace(const ConvShape *c) {
 }
 
 char *conv_template_symbol(const ConvShape *c, int which) {
-  static const char *const passes[] = {"forward", "input_grad", "weight_grad"}, *const types[] = {"bf16", "f16", "tf32",
-                                                                                                  "f32", "f64"};
+  static const char *const passes[] = {"forward", "input_grad", "weight_grad"};
   bool last = which == conv_template_launches(c) - 1;
   if (c->pass == NNC_CONV_WEIGHT_GRAD && last)
     return text_format("conv_weight_grad_sum%s%s", tile_element_bytes(c->result) == 4 ? "" : "_",
-                       tile_element_bytes(c->result) == 4 ? "" : types[c->result]);
+                       tile_element_bytes(c->result) == 4 ? "" : tile_name(c->result));
   if (c->grouped) return conv_grouped_symbol(c, last);
   if (conv_reorders(c) && !last) return text_format("conv_%s_reorder_%d", passes[c->pass], tile_element_bytes(c->type));
   if (c->pass == NNC_CONV_WEIGHT_GRAD)
-    return text_format("conv_weight_grad_%s_%d%s%s", types[c->type], conv_tile_channels(c), c->wide ? "_wide" : "",
+    return text_format("conv_weight_grad_%s_%d%s%s", tile_name(c->type), conv_tile_channels(c), c->wide ? "_wide" : "",
                        conv_dense(c) ? "_1x1" : "");
   bool strided = conv_divides(c) || (conv_one_tap(c) && !conv_dense(c));
-  return text_format("conv_%s_%s_%d%s%s%s%s", passes[c->pass], types[c->type], conv_tile_channels(c),
+  return text_format("conv_%s_%s_%d%s%s%s%s", passes[c->pass], tile_name(c->type), conv_tile_channels(c),
                      conv_one_tap(c) ? "_1x1" : "", strided ? "_strided" : "", *c->prologue.function ? "_" : "",
                      c->prologue.function);
 }

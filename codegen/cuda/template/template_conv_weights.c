@@ -131,10 +131,8 @@ static void store_part(WeightBlock *w, const ConvAccumulators *sums) {
         Branch write;
         build_if(b, &write,
                  build_and(b, inside, build_less(b, build_add(b, column0, build_i32(b, 8 * t)), w->columns)));
-        Val pair = LLVMBuildInsertElement(b->builder, LLVMGetPoison(LLVMVectorType(b->f32, 2)),
-                                          build_get(b, sums->c[m][t][2 * half]), build_i32(b, 0), "");
-        pair = LLVMBuildInsertElement(b->builder, pair, build_get(b, sums->c[m][t][2 * half + 1]), build_i32(b, 1), "");
-        build_store(b, pair, build_offset(b, address, build_i32(b, 32 * t)), 8);
+        Val low = build_get(b, sums->c[m][t][2 * half]), high = build_get(b, sums->c[m][t][2 * half + 1]);
+        build_store(b, build_pair(b, low, high), build_offset(b, address, build_i32(b, 32 * t)), 8);
         build_if_end(b, &write);
       }
     }

@@ -31,9 +31,6 @@ typedef enum Number {
   NUMBERS = OF_ROWS + 3   // divisors: vectors of channels, strips of a row, rows
 } Number;
 
-static TileType type_of(NncDtype t) {
-  return t == NNC_F64 ? TILE_F64 : t == NNC_BF16 ? TILE_BF16 : t == NNC_F16 ? TILE_F16 : TILE_F32;
-}
 static int wide_bytes(const NncConv *c) { return c->dtype == NNC_F64 ? 8 : 4; }   // of an element that is computed with
 static bool gradient(const NncConv *c) { return c->pass == NNC_CONV_INPUT_GRAD; }
 static bool strided(const NncConv *c) {
@@ -80,17 +77,16 @@ int64_t depthwise_workspace(const NncConv *c) {
 
 char *depthwise_symbol(const NncConv *c, int which) {
   static const char *const passes[] = {"forward", "input_grad", "weight_grad"};
-  static const char *const types[] = {[NNC_F32] = "f32", [NNC_F64] = "f64", [NNC_BF16] = "bf16", [NNC_F16] = "f16"};
-  if (which == 1) return text_format("conv_depthwise_sum_%s", types[c->result]);
+  if (which == 1) return text_format("conv_depthwise_sum_%s", tile_name(tile_type(c->result)));
   bool in_parts = depthwise_launches(c) == 2;
   char *width = c->pass == NNC_CONV_WEIGHT_GRAD ? text_format("_w%d%s", (int)block_width(c),
                                                               in_parts                ? "_parts"
                                                               : c->result != c->dtype ? "_to_f32"
                                                                                       : "")
                                                 : copy_string("");
-  char *symbol = text_format("conv_depthwise_%s_%s_%dx%d_s%dx%d_d%dx%d_x%d%s", passes[c->pass], types[c->dtype],
-                             (int)c->kh, (int)c->kw, (int)c->stride[0], (int)c->stride[1], (int)c->dilation[0],
-                             (int)c->dilation[1], lanes(c), width);
+  char *symbol = text_format("conv_depthwise_%s_%s_%dx%d_s%dx%d_d%dx%d_x%d%s", passes[c->pass],
+                             tile_name(tile_type(c->dtype)), (int)c->kh, (int)c->kw, (int)c->stride[0],
+                             (int)c->stride[1], (int)c->dilation[0], (int)c->dilation[1], lanes(c), width);
   free(width);
   return symbol;
 }
@@ -157,9 +153,9 @@ static void begin(Depthwise *d, LLVMModuleRef module, const NncConv *c, const ch
   parameters[n + NUMBERS] = 0;
   *d = (Depthwise){.c = c,
                    .lanes = lanes(c),
-                   .type = type_of(c->dtype),
+                   .type = tile_type(c->dtype),
                    .wide = c->dtype == NNC_F64 ? TILE_F64 : TILE_F32,
-                   .result = type_of(c->result)};
+                   .result = tile_type(c->result)};
   build_kernel(&d->b, module, name, parameters, THREADS);
   d->element = build_memory_type(&d->b, d->wide);
   d->vector = LLVMVectorType(d->element, (unsigned)d->lanes);

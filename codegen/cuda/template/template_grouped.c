@@ -29,17 +29,14 @@ static int64_t positions(const ConvShape *c) {
 static int64_t threads(const ConvShape *c) { return (positions(c) + STRIP - 1) / STRIP * vectors(c); }
 
 bool conv_grouped_shape(const NncConv *c, int64_t wide_blocks, ConvShape *shape) {
-  static const TileType types[] =
-      {[NNC_F32] = TILE_F32, [NNC_F64] = TILE_F64, [NNC_BF16] = TILE_BF16, [NNC_F16] = TILE_F16};
-  if (c->groups == 1 || !conv_shape(c, types[c->dtype], wide_blocks, shape)) return false;
+  if (c->groups == 1 || !conv_shape(c, tile_type(c->dtype), wide_blocks, shape)) return false;
   shape->grouped = true;
   shape->wgmma = shape->wide = false;
   return threads(shape) < INT32_MAX / 2;
 }
 
 char *conv_grouped_symbol(const ConvShape *c, bool last) {
-  static const char *const types[] = {[TILE_BF16] = "bf16", [TILE_F16] = "f16", [TILE_F32] = "f32", [TILE_F64] = "f64"};
-  const char *pass = c->pass == NNC_CONV_INPUT_GRAD ? "input_grad" : "forward", *type = types[c->type];
+  const char *pass = c->pass == NNC_CONV_INPUT_GRAD ? "input_grad" : "forward", *type = tile_name(c->type);
   if (c->pass == NNC_CONV_WEIGHT_GRAD) return conv_grouped_weights_symbol(c);
   if (!last) return text_format("conv_grouped_%s_reorder_%d", pass, tile_element_bytes(c->type));
   return text_format("conv_grouped_%s_%s_%dx%d%s%s", pass, type, conv_grouped_lanes(c, results(c)), depth_lanes(c),
@@ -141,8 +138,7 @@ static void add_tap(Grouped *g, const PixelRow *rows, Val tap, Var *sums) {
                        g->channel);
     Val w = load_vector(g, g->weights, build_i64(b, at), g->own);
     for (int s = 0; s < STRIP; s++) {
-      Val one = LLVMBuildExtractElement(b->builder, x[s], build_i32(b, l), ""), all = LLVMGetPoison(g->result);
-      for (int i = 0; i < g->own; i++) all = LLVMBuildInsertElement(b->builder, all, one, build_i32(b, i), "");
+      Val all = build_splat(b, LLVMBuildExtractElement(b->builder, x[s], build_i32(b, l), ""), g->own);
       build_set(b, sums[s], build_intrinsic(b, "llvm.fma", g->result, 3, (Val[]){all, w, build_get(b, sums[s])}));
     }
   }

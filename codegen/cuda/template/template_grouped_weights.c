@@ -32,8 +32,7 @@ int conv_grouped_parts(const ConvShape *c) {
 }
 
 char *conv_grouped_weights_symbol(const ConvShape *c) {
-  static const char *const types[] = {[TILE_BF16] = "bf16", [TILE_F16] = "f16", [TILE_F32] = "f32", [TILE_F64] = "f64"};
-  return text_format("conv_grouped_weight_grad_%s_%dx%d_w%d%s", types[c->type], outputs(c), inputs(c), width(c),
+  return text_format("conv_grouped_weight_grad_%s_%dx%d_w%d%s", tile_name(c->type), outputs(c), inputs(c), width(c),
                      conv_one_tap(c) ? "_1x1" : "");
 }
 
@@ -84,8 +83,7 @@ static void add_pixels(GroupedWeights *w) {
   Val x = build_select(b, valid, load_operand(w, build_select(b, valid, at, w->x), inputs(w->c)),
                        LLVMConstNull(w->vector));
   for (int o = 0; o < outputs(w->c); o++) {
-    Val one = LLVMBuildExtractElement(b->builder, gradient, build_i32(b, o), ""), all = LLVMGetPoison(w->vector);
-    for (int i = 0; i < inputs(w->c); i++) all = LLVMBuildInsertElement(b->builder, all, one, build_i32(b, i), "");
+    Val all = build_splat(b, LLVMBuildExtractElement(b->builder, gradient, build_i32(b, o), ""), inputs(w->c));
     build_set(b, w->sum[o], build_intrinsic(b, "llvm.fma", w->vector, 3, (Val[]){all, x, build_get(b, w->sum[o])}));
   }
   build_loop_end(b, &loop);
