@@ -6,12 +6,10 @@
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "mlir-c/Diagnostics.h"
 #include "support/alloc.h"
 #include "support/bytes.h"
 #include "support/clock.h"
@@ -30,12 +28,6 @@ static const NnPassInfo *find_pass(const char *name, size_t length) {
   for (int i = 0; i < nn_n_passes; i++)
     if (strlen(nn_passes[i].name) == length && memcmp(nn_passes[i].name, name, length) == 0) return &nn_passes[i];
   return NULL;
-}
-
-const char *nn_pass_option(const NnPassRun *run, const char *key, const char *otherwise) {
-  for (int i = 0; i < run->n_options; i++)
-    if (strcmp(run->options[i].key, key) == 0) return run->options[i].value;
-  return otherwise;
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -204,27 +196,4 @@ bool nn_pipeline_run(const NnPipeline *p, MlirModule module, const NnPipelineHoo
   if (hooks->time_passes) print_times(p, seconds, verification);
   free(seconds);
   return ok;
-}
-
-// ---------------------------------------------------------------------------------------------------------------------
-
-static void report(MlirLocation loc, const char *format, va_list args) {
-  char *message;
-  if (vasprintf(&message, format, args) < 0) abort();
-  mlirEmitError(loc, message);
-  free(message);
-}
-
-void nn_error_at(MlirLocation loc, const char *format, ...) {
-  va_list args;
-  va_start(args, format);
-  report(loc, format, args);
-  va_end(args);
-}
-
-void nn_error(MlirOperation op, const char *format, ...) {
-  va_list args;
-  va_start(args, format);
-  report(mlirOperationGetLocation(op), format, args);
-  va_end(args);
 }
