@@ -230,7 +230,8 @@ static void add_attention(CostWork *work, MlirOperation op, const CostRules *rul
 
 // As the matrix product of outputs x channels x window that it is.
 static void add_conv(CostWork *work, const NncConv *c) {
-  work->smallest = smaller(c->n * c->oh * c->ow, smaller(c->o / c->groups, c->c / c->groups * c->kh * c->kw));
+  NncConvAxis size = nnc_conv_sizes(c);
+  work->smallest = smaller(c->n * size.out, smaller(c->o / c->groups, c->c / c->groups * size.kernel));
 }
 
 // Products run at the rate of their operands' type, whatever they are summed in.

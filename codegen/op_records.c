@@ -8,18 +8,31 @@
 static NnType operand_type(MlirOperation op, int i) { return nn_value_type(mlirOperationGetOperand(op, i)); }
 static NnType result_type(MlirOperation op) { return nn_value_type(mlirOperationGetResult(op, 0)); }
 
+static NncConvPass conv_pass(NnOp op) {
+  switch (op) {
+  case NN_OP_conv2d:
+  case NN_OP_conv3d: return NNC_CONV_FORWARD;
+  case NN_OP_conv2d_input_grad:
+  case NN_OP_conv3d_input_grad: return NNC_CONV_INPUT_GRAD;
+  default: return NNC_CONV_WEIGHT_GRAD;
+  }
+}
+
 static void read_conv(MlirOperation op, NncConv *out) {
-  NncConvPass pass = nn_op_of(op) == NN_OP_conv2d              ? NNC_CONV_FORWARD
-                     : nn_op_of(op) == NN_OP_conv2d_input_grad ? NNC_CONV_INPUT_GRAD
-                                                               : NNC_CONV_WEIGHT_GRAD;
+  NncConvPass pass = conv_pass(nn_op_of(op));
   NnType first = operand_type(op, 0), second = operand_type(op, 1), made = result_type(op),
          x = pass == NNC_CONV_INPUT_GRAD ? made : first, w = pass == NNC_CONV_WEIGHT_GRAD ? made : second,
          y = pass == NNC_CONV_FORWARD      ? made
              : pass == NNC_CONV_INPUT_GRAD ? first
                                            : second;
   char layout[8];
-  bool last = !strcmp(nn_attr_str(op, "layout", layout, sizeof layout, "nchw"), "nhwc");
-  int c = last ? 3 : 1, h = last ? 1 : 2;
+  int axes = w.rank - 2, d = axes - 2;   // d: where height stands among them
+  bool last = nn_attr_str(op, "layout", layout, sizeof layout, "nchw")[1] != 'c';
+  int c = last ? 1 + axes : 1, h = (last ? 1 : 2) + d;
+  int64_t stride[NNC_CONV_AXES], pad[2 * NNC_CONV_AXES], dilation[NNC_CONV_AXES] = {1, 1, 1};
+  nn_attr_i64s(op, "strides", stride, axes);
+  nn_attr_i64s(op, "padding", pad, 2 * axes);
+  nn_attr_i64s(op, "dilation", dilation, axes);
   *out = (NncConv){.pass = pass,
                    .dtype = (NncDtype)x.dtype,
                    .result = (NncDtype)made.dtype,
@@ -31,18 +44,17 @@ static void read_conv(MlirOperation op, NncConv *out) {
                    .o = y.dim[c],
                    .oh = y.dim[h],
                    .ow = y.dim[h + 1],
-                   .kh = w.dim[2],
-                   .kw = w.dim[3],
-                   .dilation = {1, 1},
-                   .stride = {1, 1},
+                   .kh = w.dim[2 + d],
+                   .kw = w.dim[3 + d],
+                   .stride = {stride[d], stride[d + 1]},
+                   .pad = {pad[2 * d], pad[2 * d + 1], pad[2 * d + 2], pad[2 * d + 3]},
+                   .dilation = {dilation[d], dilation[d + 1]},
                    .groups = nn_attr_i64(op, "groups", 1),
                    .weights_layout = ""};
-  nn_attr_i64s(op, "strides", out->stride, 2);
-  nn_attr_i64s(op, "padding", out->pad, 4);
-  nn_attr_i64s(op, "dilation", out->dilation, 2);
+  if (d > 0) out->depth = (NncConvAxis){x.dim[h - 1], y.dim[h - 1], w.dim[2], stride[0], dilation[0], pad[0], pad[1]};
 }
 
-// "3x3/2 56x56x64 to 28x28x128"
+// "3x3/2 56x56x64 to 28x28x128", of volumes the depth in front
 static void write_conv(const NncConv *c, int64_t scratch, Text *fields, Text *label) {
   text_add(fields,
            "%d,%d,%d,%d, %lld,%lld,%lld,%lld,%lld,%lld,%lld,%lld,%lld, "
@@ -52,10 +64,20 @@ static void write_conv(const NncConv *c, int64_t scratch, Text *fields, Text *la
            (long long)c->stride[0], (long long)c->stride[1], (long long)c->pad[0], (long long)c->pad[1],
            (long long)c->pad[2], (long long)c->pad[3], (long long)c->dilation[0], (long long)c->dilation[1],
            (long long)c->groups, c->weights_layout, (long long)scratch);
+  const NncConvAxis *d = &c->depth;
+  bool deep = nnc_conv_is_3d(c);
+  if (deep)
+    text_add(fields, ", {%lld,%lld,%lld,%lld,%lld,%lld,%lld}", (long long)d->in, (long long)d->out,
+             (long long)d->kernel, (long long)d->stride, (long long)d->dilation, (long long)d->before,
+             (long long)d->after);
+  if (deep) text_add(label, "%lldx", (long long)d->kernel);
   text_add(label, "%lldx%lld", (long long)c->kh, (long long)c->kw);
   if (c->stride[0] > 1) text_add(label, "/%lld", (long long)c->stride[0]);
-  text_add(label, " %lldx%lldx%lld to %lldx%lldx%lld", (long long)c->h, (long long)c->w, (long long)c->c,
-           (long long)c->oh, (long long)c->ow, (long long)c->o);
+  text_add(label, " ");
+  if (deep) text_add(label, "%lldx", (long long)d->in);
+  text_add(label, "%lldx%lldx%lld to ", (long long)c->h, (long long)c->w, (long long)c->c);
+  if (deep) text_add(label, "%lldx", (long long)d->out);
+  text_add(label, "%lldx%lldx%lld", (long long)c->oh, (long long)c->ow, (long long)c->o);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

@@ -158,7 +158,7 @@ static int attributes(Conv *v, NnAttr *attrs) {
   int n = v->axes == 1 ? 2 : v->axes;
   const NnAttr made[N_ATTRS] = {NN_I64S("strides", v->stride, n), NN_I64S("padding", v->padding, 2 * n),
                                 NN_I64S("dilation", v->dilation, n), NN_I64("groups", v->groups),
-                                NN_STR("layout", "nchw")};
+                                NN_STR("layout", n == 3 ? "ncdhw" : "nchw")};
   memcpy(attrs, made, sizeof made);
   return N_ATTRS;
 }
@@ -184,13 +184,19 @@ static bool finish(Conv *v, MlirValue y, Value *result) {
   return !nn_value_is_null(b) && layer_return(result, layer_add_along(c->b, y, b, 1));
 }
 
+// Where a target has no convolution of volumes, each place of the depth is an op of its own.
+static bool few_places(const Conv *v) {
+  return v->axes < 3 || v->kernel[0] <= 64 ||
+         layer_arg_error(v->c, KERNEL, "must be at most 64 deep, found %lld", (long long)v->kernel[0]);
+}
+
 static bool forward(LayerCall *c, Places at, int axes, Value *result) {
   Conv v;
   NnAttr attrs[N_ATTRS];
-  if (!read(c, at, axes, false, &v) || !make_weight(&v)) return false;
+  if (!read(c, at, axes, false, &v) || !few_places(&v) || !make_weight(&v)) return false;
   int n = attributes(&v, attrs);
-  MlirOperation made = layer_build(c, NN_OP_conv2d, 2, (MlirValue[]){as_image(&v, v.x), as_image(&v, v.weight)}, n,
-                                   attrs, NULL);
+  MlirOperation made = layer_build(c, axes == 3 ? NN_OP_conv3d : NN_OP_conv2d, 2,
+                                   (MlirValue[]){as_image(&v, v.x), as_image(&v, v.weight)}, n, attrs, NULL);
   return !mlirOperationIsNull(made) && finish(&v, mlirOperationGetResult(made, 0), result);
 }
 
@@ -220,58 +226,13 @@ static bool transposed(LayerCall *c, Places at, int axes, Value *result) {
   Conv v;
   NnAttr attrs[N_ATTRS];
   NnType y;
-  if (!read(c, at, axes, true, &v) || !transposed_type(&v, &y) || !make_weight(&v)) return false;
+  if (!read(c, at, axes, true, &v) || !few_places(&v) || !transposed_type(&v, &y) || !make_weight(&v)) return false;
   y.dtype = v.t.dtype;
   if (axes == 1) y = nn_type(y.dtype, 4, (int64_t[]){y.dim[0], y.dim[1], 1, y.dim[2]});
   int n = attributes(&v, attrs);
-  MlirOperation made = layer_build(c, NN_OP_conv2d_input_grad, 2,
+  MlirOperation made = layer_build(c, axes == 3 ? NN_OP_conv3d_input_grad : NN_OP_conv2d_input_grad, 2,
                                    (MlirValue[]){as_image(&v, v.x), as_image(&v, v.weight)}, n, attrs, &y);
   return !mlirOperationIsNull(made) && finish(&v, mlirOperationGetResult(made, 0), result);
-}
-
-// --- Three axes ------------------------------------------------------------------------------------------------------
-// A sum over the places of the kernel along the depth, each a convolution of all slices of depth as images: every
-// target's kernels for images compute it. With the depth first, the slices of one place are one piece of memory.
-
-// Attributes of the convolutions of height and width.
-static int slice_attributes(const Conv *v, NnAttr *attrs) {
-  const NnAttr made[N_ATTRS] = {NN_I64S("strides", v->stride + 1, 2), NN_I64S("padding", v->padding + 2, 4),
-                                NN_I64S("dilation", v->dilation + 1, 2), NN_I64("groups", v->groups),
-                                NN_STR("layout", "nchw")};
-  memcpy(attrs, made, sizeof made);
-  return N_ATTRS;
-}
-
-static MlirValue swap_depth(NnBuilder *b, MlirValue x) {   // [N, C, D, H, W] to [D, N, C, H, W]
-  return nn_transpose(b, x, (int64_t[]){2, 0, 1, 3, 4});
-}
-static MlirValue swap_back(NnBuilder *b, MlirValue x) { return nn_transpose(b, x, (int64_t[]){1, 2, 0, 3, 4}); }
-
-// Of x[D, N, C, H, W] `count` slices from `start` on as images.
-static MlirValue images_of(NnBuilder *b, MlirValue x, int64_t start, int64_t stride, int64_t count) {
-  NnType t = nn_value_type(x);
-  const int64_t starts[5] = {start}, strides[5] = {count > 1 ? stride : 1, 1, 1, 1, 1};
-  const int64_t sizes[5] = {count, t.dim[1], t.dim[2], t.dim[3], t.dim[4]};
-  return nn_reshape(b, nn_slice(b, x, starts, sizes, strides), 4,
-                    (int64_t[]){count * t.dim[1], t.dim[2], t.dim[3], t.dim[4]});
-}
-
-static MlirValue weight_at(const Conv *v, int64_t place) {
-  NnType w = nn_value_type(v->weight);
-  const int64_t starts[5] = {0, 0, place}, sizes[5] = {w.dim[0], w.dim[1], 1, w.dim[3], w.dim[4]};
-  return nn_reshape(v->c->b, nn_slice(v->c->b, v->weight, starts, sizes, NULL), 4,
-                    (int64_t[]){w.dim[0], w.dim[1], w.dim[3], w.dim[4]});
-}
-
-// Each place of the depth is an op of its own.
-static bool few_places(const Conv *v) {
-  return v->kernel[0] <= 64 ||
-         layer_arg_error(v->c, KERNEL, "must be at most 64 deep, found %lld", (long long)v->kernel[0]);
-}
-
-static MlirValue pad_depth(NnBuilder *b, MlirValue x, int64_t before, int64_t behind, int64_t between) {
-  const int64_t low[5] = {before}, high[5] = {behind}, interior[5] = {between};
-  return nn_pad(b, x, low, high, interior, 0);
 }
 
 static const Places
@@ -279,55 +240,9 @@ static const Places
     of_transposed =
         {.output_padding = 5, .groups = 6, .bias = 7, .init = 8, .bias_init = 9, .dilation = 10, .weight = 11};
 
-bool layer_conv3d(LayerCall *c, Value *result) {
-  Conv v;
-  NnAttr attrs[N_ATTRS];
-  if (!read(c, of_conv, 3, false, &v) || !few_places(&v) || !make_weight(&v)) return false;
-  int64_t n = v.t.dim[0], reach = v.dilation[0] * (v.kernel[0] - 1) + 1,
-          whole = v.t.dim[2] + v.padding[0] + v.padding[1], depth = (whole - reach) / v.stride[0] + 1;
-  if (whole < reach)
-    return layer_error(c, "a window of depth %lld does not fit the input of depth %lld (padding included) of %s",
-                       (long long)reach, (long long)whole, value_describe(c->e, c->arg[X]));
-  MlirValue x = pad_depth(c->b, swap_depth(c->b, v.x), v.padding[0], v.padding[1], 0), sum = nn_null_value();
-  int n_attrs = slice_attributes(&v, attrs);
-  for (int64_t k = 0; k < v.kernel[0]; k++) {
-    MlirValue both[2] = {images_of(c->b, x, k * v.dilation[0], v.stride[0], depth), weight_at(&v, k)};
-    MlirOperation made = layer_build(c, NN_OP_conv2d, 2, both, n_attrs, attrs, NULL);
-    if (mlirOperationIsNull(made)) return false;
-    MlirValue y = mlirOperationGetResult(made, 0);
-    sum = k == 0 ? y : nn_binary(c->b, NN_OP_add, sum, y);
-  }
-  NnType y = nn_value_type(sum);
-  sum = nn_reshape(c->b, sum, 5, (int64_t[]){depth, n, v.channels, y.dim[2], y.dim[3]});
-  return finish(&v, swap_back(c->b, sum), result);
-}
-
-bool layer_conv_transpose3d(LayerCall *c, Value *result) {
-  Conv v;
-  NnAttr attrs[N_ATTRS];
-  NnType y;
-  if (!read(c, of_transposed, 3, true, &v) || !few_places(&v) || !transposed_type(&v, &y) || !make_weight(&v))
-    return false;
-  int64_t n = v.t.dim[0], depth = v.t.dim[2], spread = (depth - 1) * v.stride[0] + 1,
-          whole = spread + v.dilation[0] * (v.kernel[0] - 1), behind = v.padding[0] + y.dim[2] - whole;
-  MlirValue images = images_of(c->b, swap_depth(c->b, v.x), 0, 1, depth), sum = nn_null_value();
-  NnType slice = nn_type(v.t.dtype, 4, (int64_t[]){depth * n, v.channels, y.dim[3], y.dim[4]});
-  int n_attrs = slice_attributes(&v, attrs);
-  for (int64_t k = 0; k < v.kernel[0]; k++) {
-    MlirOperation made = layer_build(c, NN_OP_conv2d_input_grad, 2, (MlirValue[]){images, weight_at(&v, k)}, n_attrs,
-                                     attrs, &slice);
-    if (mlirOperationIsNull(made)) return false;
-    MlirValue part = nn_reshape(c->b, mlirOperationGetResult(made, 0), 5,
-                                (int64_t[]){depth, n, v.channels, y.dim[3], y.dim[4]});
-    int64_t before = k * v.dilation[0];
-    part = pad_depth(c->b, part, before, whole - spread - before + (behind > 0 ? behind : 0), v.stride[0] - 1);
-    sum = k == 0 ? part : nn_binary(c->b, NN_OP_add, sum, part);
-  }
-  const int64_t starts[5] = {v.padding[0]}, sizes[5] = {y.dim[2], n, v.channels, y.dim[3], y.dim[4]};
-  return finish(&v, swap_back(c->b, nn_slice(c->b, sum, starts, sizes, NULL)), result);
-}
-
 bool layer_conv1d(LayerCall *c, Value *result) { return forward(c, of_conv, 1, result); }
 bool layer_conv2d(LayerCall *c, Value *result) { return forward(c, of_conv, 2, result); }
+bool layer_conv3d(LayerCall *c, Value *result) { return forward(c, of_conv, 3, result); }
 bool layer_conv_transpose1d(LayerCall *c, Value *result) { return transposed(c, of_transposed, 1, result); }
 bool layer_conv_transpose2d(LayerCall *c, Value *result) { return transposed(c, of_transposed, 2, result); }
+bool layer_conv_transpose3d(LayerCall *c, Value *result) { return transposed(c, of_transposed, 3, result); }

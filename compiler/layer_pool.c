@@ -59,9 +59,10 @@ static bool pool_read(LayerCall *c, NnOp op, int dilation, int include_pad, int 
   return true;
 }
 
-// Over axes 2 and 3 of four, by the op; a and b say which of the pool's axes these are, -1: none. Null after reporting.
+// Over two axes of four, by the op: of a volume, whose channels stand last, 1 and 2, else 2 and 3. a and b say which of
+// the pool's axes these are, -1: none. Null after reporting.
 static MlirValue pool_two(const Pool *p, MlirValue x, int a, int b) {
-  const int of[2] = {a, b};
+  const int of[2] = {a, b}, first = p->axes == 3 ? 1 : 2;
   int64_t kernel[2] = {1, 1}, stride[2] = {1, 1}, padding[4] = {0}, low[4] = {0}, high[4] = {0}, none[4] = {0};
   bool counts = p->include_pad && ((a >= 0 && p->more[a]) || (b >= 0 && p->more[b]));
   for (int i = 0; i < 2; i++) {
@@ -69,18 +70,18 @@ static MlirValue pool_two(const Pool *p, MlirValue x, int a, int b) {
     kernel[i] = p->kernel[of[i]], stride[i] = p->stride[of[i]];
     for (int side = 0; side < 2; side++) {
       int64_t pad = p->padding[2 * of[i] + side];
-      if (counts) (side ? high : low)[2 + i] = pad;
+      if (counts) (side ? high : low)[first + i] = pad;
       padding[2 * i + side] = (counts ? 0 : pad) + (side ? p->more[of[i]] : 0);
     }
   }
   if (counts) {   // what counts is part of the image then
     NnType t = nn_value_type(x);
-    for (int i = 2; i < 4; i++) t.dim[i] += low[i] + high[i];
+    for (int i = 0; i < 4; i++) t.dim[i] += low[i] + high[i];
     if (!layer_representable(p->c, PADDING, &t)) return nn_null_value();
     x = nn_pad(p->c->b, x, low, high, none, 0);
   }
   NnAttr attrs[5] = {NN_I64S("kernel", kernel, 2), NN_I64S("strides", stride, 2), NN_I64S("padding", padding, 4),
-                     NN_STR("layout", "nchw"), NN_BOOL("include_pad", p->include_pad && !counts)};
+                     NN_STR("layout", first == 1 ? "nhwc" : "nchw"), NN_BOOL("include_pad", p->include_pad && !counts)};
   MlirOperation made = layer_build(p->c, p->op, 1, &x, p->op == NN_OP_avgpool2d ? 5 : 4, attrs, NULL);
   return mlirOperationIsNull(made) ? nn_null_value() : mlirOperationGetResult(made, 0);
 }
@@ -129,7 +130,8 @@ static bool pool_build(const Pool *p, MlirValue x, Value *result) {
   for (int i = second; dilated && i >= 0 && !nn_value_is_null(x); i--) x = max_dilated(p, x, i);
   if (dilated) return !nn_value_is_null(x) && layer_return(result, x);
   if (p->axes == 1) x = as_four(b, x, d[0], d[1], 1, d[2]);
-  if (p->axes == 3) x = as_four(b, x, d[0], d[1] * d[2], d[3], d[4]);
+  // Channels last, what joins axes moves nothing between convolutions.
+  if (p->axes == 3) x = as_four(b, nn_transpose(b, x, (int64_t[]){0, 2, 3, 4, 1}), d[0] * d[2], d[3], d[4], d[1]);
   // The op has a byte for the place of the maximum. Of rows first, then of columns, is the same place.
   if (p->op == NN_OP_maxpool2d && p->axes > 1) apart = p->kernel[second] > MOST_PLACES / p->kernel[first];
   if (apart) x = pool_two(p, x, -1, second);
@@ -138,10 +140,10 @@ static bool pool_build(const Pool *p, MlirValue x, Value *result) {
   NnType y = nn_value_type(x);
   if (p->axes == 1) return layer_return(result, nn_reshape(b, x, 3, (int64_t[]){d[0], d[1], y.dim[3]}));
   if (p->axes == 2) return layer_return(result, x);
-  x = pool_two(p, as_four(b, x, d[0], d[1], d[2], y.dim[2] * y.dim[3]), 0, -1);
+  x = pool_two(p, as_four(b, x, d[0], d[2], y.dim[1] * y.dim[2], d[1]), 0, -1);
   if (nn_value_is_null(x)) return false;
-  NnType z = nn_value_type(x);
-  return layer_return(result, nn_reshape(b, x, 5, (int64_t[]){d[0], d[1], z.dim[2], y.dim[2], y.dim[3]}));
+  x = nn_reshape(b, x, 5, (int64_t[]){d[0], nn_value_type(x).dim[1], y.dim[1], y.dim[2], d[1]});
+  return layer_return(result, nn_transpose(b, x, (int64_t[]){0, 4, 1, 2, 3}));
 }
 
 bool layer_maxpool(LayerCall *c, Value *result) {

@@ -34,6 +34,7 @@ struct NnTarget {
   int64_t (*workspace_bytes)(const NnTarget *target, MlirOperation op_or_kernel);
   double (*seconds)(const NnTarget *target, MlirOperation op);   // predicted time of one execution
   bool channels_last;                                            // layout the convolutions want
+  bool convolves_volumes;                                        // it has conv3d; else that is convolutions of slices
   int64_t row_bytes;      // rows of a product are best multiples of that; 0: of any size
   int64_t loss_rows;      // least rows of a chunk of the scores of a loss; 0: they are not cut
   bool streams_results;   // its programs can fetch a part of a result while they run

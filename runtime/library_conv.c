@@ -1,7 +1,7 @@
 // Convolutions through oneDNN. The implementation is chosen with the weights' layout left open, since the fast ones
 // want theirs blocked; a reorder into the workspace brings the plan's layout to it. Where no fast implementation takes
 // the activations as they lie, they are reordered too; where there is none at all, the own loops run. Some 1x1
-// convolutions run as matrix products.
+// convolutions run as matrix products. Volumes are images with one axis more.
 #include "runtime/library_internal.h"
 
 #include <string.h>
@@ -13,24 +13,23 @@ bool library_conv_equal(const NncConv *a, const NncConv *b) {
          a->n == b->n && a->c == b->c && a->h == b->h && a->w == b->w && a->o == b->o && a->oh == b->oh &&
          a->ow == b->ow && a->kh == b->kh && a->kw == b->kw && memcmp(a->stride, b->stride, sizeof a->stride) == 0 &&
          memcmp(a->pad, b->pad, sizeof a->pad) == 0 && memcmp(a->dilation, b->dilation, sizeof a->dilation) == 0 &&
-         a->groups == b->groups && strcmp(a->weights_layout, b->weights_layout) == 0;
+         a->groups == b->groups && strcmp(a->weights_layout, b->weights_layout) == 0 &&
+         memcmp(&a->depth, &b->depth, sizeof a->depth) == 0;
 }
 
-static int64_t output_size(int64_t in, int64_t k, int64_t before, int64_t after, int64_t stride, int64_t dilation) {
-  int64_t reach = in + before + after - (dilation * (k - 1) + 1);
-  return reach < 0 ? 0 : reach / stride + 1;
+static bool is_consistent_axis(const NncConvAxis *a) {
+  if (a->in < 1 || a->kernel < 1 || a->stride < 1 || a->dilation < 1 || a->before < 0 || a->after < 0) return false;
+  int64_t room = a->in + a->before + a->after - (a->dilation * (a->kernel - 1) + 1);
+  return room >= 0 && a->out == room / a->stride + 1;
 }
 
 static bool is_consistent(const NncConv *c) {
-  if (c->n < 1 || c->c < 1 || c->h < 1 || c->w < 1 || c->o < 1 || c->kh < 1 || c->kw < 1 || c->groups < 1) return false;
-  for (int i = 0; i < 2; i++)
-    if (c->stride[i] < 1 || c->dilation[i] < 1) return false;
-  for (int i = 0; i < 4; i++)
-    if (c->pad[i] < 0) return false;
-  return c->c % c->groups == 0 && c->o % c->groups == 0 &&
-         c->oh == output_size(c->h, c->kh, c->pad[0], c->pad[1], c->stride[0], c->dilation[0]) &&
-         c->ow == output_size(c->w, c->kw, c->pad[2], c->pad[3], c->stride[1], c->dilation[1]) && c->oh > 0 &&
-         c->ow > 0;
+  if (c->n < 1 || c->c < 1 || c->o < 1 || c->groups < 1 || c->c % c->groups || c->o % c->groups) return false;
+  NncConvAxis axes[NNC_CONV_AXES];
+  int n = nnc_conv_axes(c, axes);
+  for (int i = 0; i < n; i++)
+    if (!is_consistent_axis(&axes[i])) return false;
+  return true;
 }
 
 static bool describe_any(dnnl_memory_desc_t *out, const dnnl_memory_desc_t *like) {
@@ -41,8 +40,13 @@ static bool describe_any(dnnl_memory_desc_t *out, const dnnl_memory_desc_t *like
 // The best implementation for these layouts, or NULL. Backward passes want a forward descriptor as a hint.
 static dnnl_primitive_desc_t describe(Library *lib, const NncConv *c, const dnnl_memory_desc_t *x,
                                       const dnnl_memory_desc_t *w, const dnnl_memory_desc_t *y) {
-  dnnl_dims_t stride = {c->stride[0], c->stride[1]}, dilation = {c->dilation[0] - 1, c->dilation[1] - 1};
-  dnnl_dims_t before = {c->pad[0], c->pad[2]}, after = {c->pad[1], c->pad[3]};
+  NncConvAxis axes[NNC_CONV_AXES];
+  dnnl_dims_t stride, dilation, before, after;
+  int n = nnc_conv_axes(c, axes);
+  for (int i = 0; i < n; i++) {
+    stride[i] = axes[i].stride, dilation[i] = axes[i].dilation - 1;
+    before[i] = axes[i].before, after[i] = axes[i].after;
+  }
   const dnnl_alg_kind_t direct = dnnl_convolution_direct;
   dnnl_convolution_desc_t forward, backward;
   dnnl_primitive_desc_t hint = NULL, found = NULL;
@@ -66,7 +70,8 @@ static dnnl_primitive_desc_t describe(Library *lib, const NncConv *c, const dnnl
 // oneDNN's strided 1x1 kernels gather the pixels in scratch memory whole vectors of channels at a time: with a part of
 // a vector left over they write past what they asked for, over the scratch of other threads and whatever lies behind.
 static bool overruns_scratch(const NncConv *c, const char *implementation) {
-  return strstr(implementation, "1x1") && (c->stride[0] > 1 || c->stride[1] > 1) && c->c % 16 != 0;
+  return strstr(implementation, "1x1") && (c->stride[0] > 1 || c->stride[1] > 1 || c->depth.stride > 1) &&
+         c->c % 16 != 0;
 }
 
 static bool try_layouts(Library *lib, NncOperation *op, const dnnl_memory_desc_t *x, const dnnl_memory_desc_t *w,
@@ -106,11 +111,14 @@ static bool adopt_product_of(Library *lib, NncOperation *op) {
   if (c->dtype == NNC_F32 && strcmp(nnc_library_isa(), "avx2") == 0 &&
       (c->pass != NNC_CONV_WEIGHT_GRAD || c->c * c->o < LEAST_WEIGHTS_AVX2))
     return false;
-  int64_t pixels = c->n * c->oh * c->ow;
-  bool pointwise = c->kh == 1 && c->kw == 1 && c->groups == 1 && c->pad[0] == 0 && c->pad[1] == 0 && c->pad[2] == 0 &&
-                   c->pad[3] == 0;
-  bool dense = c->stride[0] == 1 && c->stride[1] == 1, narrows = c->o < c->c,
+  NncConvAxis axes[NNC_CONV_AXES];
+  int64_t pixels = c->n * nnc_conv_sizes(c).out;
+  bool pointwise = c->groups == 1, dense = true, narrows = c->o < c->c,
        is_weight_grad = c->pass == NNC_CONV_WEIGHT_GRAD;
+  for (int i = nnc_conv_axes(c, axes) - 1; i >= 0; i--) {
+    pointwise &= axes[i].kernel == 1 && axes[i].before == 0 && axes[i].after == 0;
+    dense &= axes[i].stride == 1;
+  }
   if (!pointwise || !c->channels_last || strcmp(c->weights_layout, "oihw") != 0) return false;
   NncMatmul m = {.dtype = c->dtype, .result = c->result, .batch = 1};
   switch (c->pass) {
@@ -127,6 +135,7 @@ static bool adopt_product_of(Library *lib, NncOperation *op) {
   m.c_row = m.n;
   Gemm gemm = library_gemm_of(&m);
   if (!dense) {
+    if (nnc_conv_is_3d(c)) return false;
     GemmRows picked = {.pixel = c->stride[1] * c->c,
                        .line = c->stride[0] * c->w * c->c,
                        .image = c->h * c->w * c->c,
@@ -145,7 +154,8 @@ static bool describe_converted(Library *lib, NncOperation *op) {
   NncConv f = op->conv;
   bool converts = f.result != NNC_F32;
   f.dtype = f.result = NNC_F32;
-  const int64_t x = f.n * f.c * f.h * f.w, w = f.o * (f.c / f.groups) * f.kh * f.kw, y = f.n * f.o * f.oh * f.ow;
+  NncConvAxis size = nnc_conv_sizes(&f);
+  const int64_t x = f.n * f.c * size.in, w = f.o * (f.c / f.groups) * size.kernel, y = f.n * f.o * size.out;
   const int64_t sizes[3][3] = {{x, w, y}, {y, w, x}, {x, y, w}};   // by pass, in the order of the buffers
   for (int i = 0; i < (converts ? 3 : 2); i++) op->copy[i] = (LibraryCopy){.count = {1, 1, sizes[f.pass][i]}};
   const NncOperation *inner = library_find(lib, &f, NULL);
@@ -159,8 +169,12 @@ bool library_describe_conv(Library *lib, NncOperation *op) {
   if (!is_consistent(c) || !library_result_fits(c->dtype, c->result)) return false;
   LibraryOperand *x, *w, *y;
   assign_operands(op, &x, &w, &y);
-  dnnl_format_tag_t tag = c->channels_last ? dnnl_nhwc : dnnl_nchw;
-  dnnl_dims_t xd = {c->n, c->c, c->h, c->w}, yd = {c->n, c->o, c->oh, c->ow};
+  static const dnnl_format_tag_t tags[2][2] = {{dnnl_nchw, dnnl_nhwc}, {dnnl_ncdhw, dnnl_ndhwc}};
+  dnnl_format_tag_t tag = tags[nnc_conv_is_3d(c)][c->channels_last];
+  dnnl_dims_t xd = {c->n, c->c}, yd = {c->n, c->o};
+  NncConvAxis axes[NNC_CONV_AXES], size = nnc_conv_sizes(c);
+  int n_axes = nnc_conv_axes(c, axes);
+  for (int i = 0; i < n_axes; i++) xd[2 + i] = axes[i].in, yd[2 + i] = axes[i].out;
   int rank;
   int64_t split[NNC_MAX_RANK];
   int perm[NNC_MAX_RANK];
@@ -172,13 +186,13 @@ bool library_describe_conv(Library *lib, NncOperation *op) {
 
   dnnl_data_type_t type = narrow ? dnnl_bf16 : dnnl_f32;
   dnnl_memory_desc_t any_x, any_w, any_y;
-  if (dnnl_memory_desc_init_by_tag(&x->given, 4, xd, type, tag) != dnnl_success ||
-      dnnl_memory_desc_init_by_tag(&y->given, 4, yd, type, tag) != dnnl_success ||
+  if (dnnl_memory_desc_init_by_tag(&x->given, 2 + n_axes, xd, type, tag) != dnnl_success ||
+      dnnl_memory_desc_init_by_tag(&y->given, 2 + n_axes, yd, type, tag) != dnnl_success ||
       !library_weights_desc(c->weights_layout, c, &w->given) || !describe_any(&any_x, &x->given) ||
       !describe_any(&any_w, &w->given) || !describe_any(&any_y, &y->given))
     return false;
   // oneDNN 2.6 keeps some sizes in 32 bits.
-  int64_t pixels = c->h * c->w > c->oh * c->ow ? c->h * c->w : c->oh * c->ow, channels = c->c > c->o ? c->c : c->o;
+  int64_t pixels = size.in > size.out ? size.in : size.out, channels = c->c > c->o ? c->c : c->o;
   bool fits = pixels <= INT32_MAX && channels <= INT32_MAX / pixels && c->n <= INT32_MAX / pixels;
   if (fits && adopt_product_of(lib, op)) return true;
   if (fits && !narrow && winograd_fits(c, op->threads)) return library_adopt_winograd(lib, op);

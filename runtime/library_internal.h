@@ -109,14 +109,15 @@ static inline bool library_result_fits(NncDtype dtype, NncDtype result) {
 bool library_has_bf16(void);              // oneDNN multiplies bf16 with the processor's own instructions
 void library_release(NncOperation *op);   // the descriptors of an operation that was only described
 
-// The oneDNN descriptor of weights (o, c/groups, kh, kw), or of their gradient, in a named layout; false: no such
+// The oneDNN descriptor of weights (o, c/groups, [kd,] kh, kw), or of their gradient, in a named layout; false: no such
 // layout for c.
 bool library_weights_desc(const char *layout, const NncConv *c, dnnl_memory_desc_t *out);
 // The name of a descriptor's layout, if it holds the logical elements and nothing else; "oihw" if it has none. buf: 32
 // bytes.
 const char *library_weights_name(const dnnl_memory_desc_t *desc, const NncConv *c, char *buf, size_t size);
 
-// Own loops, for any float type: deterministic for any number of threads. Weights in row-major (o, c/groups, kh, kw).
+// Own loops, for any float type: deterministic for any number of threads. Weights in row-major (o, c/groups, [kd,] kh,
+// kw).
 void direct_conv(const NncConv *c, void *const buffers[3]);
 void direct_matmul(const NncMatmul *m, void *const buffers[3]);
 

@@ -80,6 +80,10 @@ typedef struct NncTensor {
 } NncTensor;
 
 // Convolution and matrix product for the library, in elements. Strides let transposed operands be read in place.
+typedef struct NncConvAxis {   // of an image: sizes of x and y, the window, the padding on both sides; dilation 1 =
+                               // dense
+  int64_t in, out, kernel, stride, dilation, before, after;
+} NncConvAxis;
 typedef enum NncConvPass { NNC_CONV_FORWARD, NNC_CONV_INPUT_GRAD, NNC_CONV_WEIGHT_GRAD } NncConvPass;
 typedef struct NncConv {   // buffers: forward x, w, y; input gradient dy, w, dx; weight gradient x, dy, dw
   NncConvPass pass;
@@ -90,7 +94,29 @@ typedef struct NncConv {   // buffers: forward x, w, y; input gradient dy, w, dx
   int64_t stride[2], pad[4], dilation[2], groups;   // pad: top, bottom, left, right; dilation 1 = dense
   const char *weights_layout;   // "oihw", or a blocked oneDNN tag name chosen at compile time; "" means "oihw"
   int64_t scratch_bytes;
+  NncConvAxis depth;   // of volumes, the axis in front of h, in w too; all 0: images
 } NncConv;
+enum { NNC_CONV_AXES = 3 };
+
+static inline bool nnc_conv_is_3d(const NncConv *c) { return c->depth.in > 0; }
+
+// The axes of the window, the outermost first; how many there are.
+static inline int nnc_conv_axes(const NncConv *c, NncConvAxis axes[NNC_CONV_AXES]) {
+  int n = 0;
+  if (nnc_conv_is_3d(c)) axes[n++] = c->depth;
+  axes[n++] = (NncConvAxis){c->h, c->oh, c->kh, c->stride[0], c->dilation[0], c->pad[0], c->pad[1]};
+  axes[n++] = (NncConvAxis){c->w, c->ow, c->kw, c->stride[1], c->dilation[1], c->pad[2], c->pad[3]};
+  return n;
+}
+
+// Pixels of an image of x and of y, elements of a window.
+static inline NncConvAxis nnc_conv_sizes(const NncConv *c) {
+  NncConvAxis axes[NNC_CONV_AXES], all = {.in = 1, .out = 1, .kernel = 1};
+  int n = nnc_conv_axes(c, axes);
+  for (int i = 0; i < n; i++) all.in *= axes[i].in, all.out *= axes[i].out, all.kernel *= axes[i].kernel;
+  return all;
+}
+
 typedef struct NncMatmul {   // C[b] = A[b] (m x k) * B[b] (k x n), or C[b] += that; buffers A, B, C
   NncDtype dtype, result;    // of A and B; of C: the same, or f32 where they are bf16 or f16
   int64_t batch, m, n, k;

@@ -46,7 +46,8 @@ static CostWork work(const CodegenTarget *target, MlirOperation op, MlirOperatio
   CostWork w = cost_work(op, kernel, &(CostRules){.unit = COST_CPU, .reads_once = true});
   NncConv c;
   if (mlirOperationIsNull(kernel) && op_conv_record(op, &c)) {
-    w.copied = (double)(REORDER * c.o * (c.c / c.groups) * c.kh * c.kw * nn_dtype_bytes((NnDtype)c.dtype));
+    w.copied = (double)(REORDER * c.o * (c.c / c.groups) * nnc_conv_sizes(&c).kernel *
+                        nn_dtype_bytes((NnDtype)c.dtype));
     if (c.groups == c.c && c.groups > 1) w.engine = COST_LOOPS;
   }
   return w;
@@ -166,6 +167,7 @@ CodegenTarget *codegen_target_host(const CodegenTargetOptions *options) {
   HostTarget *target = allocate_array(1, sizeof *target);
   *target = (HostTarget){.base = functions, .cpu = cpu};
   target->base.facts.loss_rows = LOSS_ROWS;
+  target->base.facts.convolves_volumes = true;
   target_initialize(&target->base, "host", &machine);
   return &target->base;
 }

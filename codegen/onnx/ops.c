@@ -223,17 +223,18 @@ static OnnxName cumulative(const Place *p, const char **why) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Images: [N, C, H, W]
+// Images: [N, C, H, W], volumes with a depth in front of H
 
-// padding is top, bottom, left, right.
+// padding is top, bottom, left, right; ONNX has what is before all axes first.
 static void add_window(const Place *p, Text *attributes, const int64_t *kernel) {
-  int64_t strides[2], padding[4], dilation[2];
-  list(p, "strides", strides);
-  list(p, "padding", padding);
-  onnx_attribute_ints(attributes, "kernel_shape", 2, kernel);
-  onnx_attribute_ints(attributes, "strides", 2, strides);
-  onnx_attribute_ints(attributes, "pads", 4, (int64_t[]){padding[0], padding[2], padding[1], padding[3]});
-  if (list(p, "dilation", dilation) == 2) onnx_attribute_ints(attributes, "dilations", 2, dilation);
+  int64_t strides[NN_MAX_RANK], padding[2 * NN_MAX_RANK], dilation[NN_MAX_RANK], pads[2 * NN_MAX_RANK];
+  int n = list(p, "strides", strides);
+  nn_attr_i64s(p->op, "padding", padding, 2 * NN_MAX_RANK);
+  for (int i = 0; i < 2 * n; i++) pads[i % 2 * n + i / 2] = padding[i];
+  onnx_attribute_ints(attributes, "kernel_shape", n, kernel);
+  onnx_attribute_ints(attributes, "strides", n, strides);
+  onnx_attribute_ints(attributes, "pads", 2 * n, pads);
+  if (list(p, "dilation", dilation) == n) onnx_attribute_ints(attributes, "dilations", n, dilation);
 }
 
 static OnnxName pool(const Place *p, const char *type, const char **why) {
@@ -247,23 +248,28 @@ static OnnxName pool(const Place *p, const char *type, const char **why) {
   add_window(p, &attributes, kernel);
   if (nn_op_of(p->op) == NN_OP_avgpool2d)
     onnx_attribute_int(&attributes, "count_include_pad", nn_attr_bool(p->op, "include_pad", false));
-  return onnx_node(p->g, type, 1, (OnnxName[]){operand(p, 0)}, &attributes);
+  char layout[8];
+  bool last = !strcmp(nn_attr_str(p->op, "layout", layout, sizeof layout, "nchw"), "nhwc");
+  OnnxName x = operand(p, 0);
+  if (last) x = onnx_transpose(p->g, x, 4, (int64_t[]){0, 3, 1, 2});
+  x = onnx_node(p->g, type, 1, &x, &attributes);
+  return last ? onnx_transpose(p->g, x, 4, (int64_t[]){0, 2, 3, 1}) : x;
 }
 
 // Also a transposed convolution, which is the gradient of one by its input.
 static OnnxName convolution(const Place *p, bool transposed) {
   NnType w = nn_value_type(nn_operand(p->op, 1));
-  int64_t strides[2], padding[4], dilation[2] = {1, 1}, more[2];
+  int64_t strides[NN_MAX_RANK], padding[2 * NN_MAX_RANK], dilation[NN_MAX_RANK] = {1, 1, 1}, more[NN_MAX_RANK];
   Text attributes = {0};
-  list(p, "strides", strides);
-  list(p, "padding", padding);
+  int n = list(p, "strides", strides);
+  nn_attr_i64s(p->op, "padding", padding, 2 * NN_MAX_RANK);
   list(p, "dilation", dilation);
   add_window(p, &attributes, w.dim + 2);
   onnx_attribute_int(&attributes, "group", nn_attr_i64(p->op, "groups", 1));
-  for (int i = 0; i < 2; i++)
+  for (int i = 0; i < n; i++)
     more[i] = p->y.dim[2 + i] - ((p->x.dim[2 + i] - 1) * strides[i] + (w.dim[2 + i] - 1) * dilation[i] + 1 -
                                  padding[2 * i] - padding[2 * i + 1]);
-  if (transposed) onnx_attribute_ints(&attributes, "output_padding", 2, more);
+  if (transposed) onnx_attribute_ints(&attributes, "output_padding", n, more);
   return onnx_node(p->g, transposed ? "ConvTranspose" : "Conv", 2, (OnnxName[]){operand(p, 0), operand(p, 1)},
                    &attributes);
 }
@@ -315,8 +321,10 @@ static OnnxName other_op(const Place *p, const char **why) {
   case NN_OP_maxpool2d: return pool(p, "MaxPool", why);
   case NN_OP_avgpool2d: return pool(p, "AveragePool", why);
   case NN_OP_matmul: return onnx_binary(p->g, "MatMul", turned(p, 0, "transpose_a"), turned(p, 1, "transpose_b"));
-  case NN_OP_conv2d: return convolution(p, false);
-  case NN_OP_conv2d_input_grad: return convolution(p, true);
+  case NN_OP_conv2d:
+  case NN_OP_conv3d: return convolution(p, false);
+  case NN_OP_conv2d_input_grad:
+  case NN_OP_conv3d_input_grad: return convolution(p, true);
   case NN_OP_attention: return onnx_attention(p->g, p->op);
   case NN_OP_softmax: return softmax(p, "Softmax");
   case NN_OP_log_softmax: return softmax(p, "LogSoftmax");

@@ -42,16 +42,20 @@ bool nn_need_i64s(NnOpCall *c, const char *name, int n, int64_t least, int64_t *
 bool nn_need_product_dtype(NnOpCall *c, const NnType *asked, NnDtype *dtype);
 bool nn_need_axis(NnOpCall *c, int rank, int64_t *axis);   // attribute `axis` in 0..rank-1
 
-// Spatial geometry shared by convolutions and pools: where batch, channels, height and width stand, and the sizes of
-// windows.
+// Spatial geometry shared by convolutions and pools: where channels, the axes of an image (height, width) or a volume
+// (depth, height, width) stand, and the sizes of windows.
+enum { NN_WINDOW_AXES = 3 };
 typedef struct NnWindow {
-  int batch, channels, height, width;                      // axes of x and y
-  int64_t kernel[2], stride[2], dilation[2], padding[4];   // height, width; top, bottom, left, right
+  int axes;              // of the window, 2 or 3
+  int channels, first;   // axes of x and y: the channels, the first one of the window
+  int64_t kernel[NN_WINDOW_AXES], stride[NN_WINDOW_AXES], dilation[NN_WINDOW_AXES],
+      padding[2 * NN_WINDOW_AXES];   // before and behind each axis: top, bottom, left, right
 } NnWindow;
-bool nn_window_layout(NnOpCall *c, NnWindow *w);   // reads `layout`: nchw when absent
+// reads `layout`: nchw when absent, of volumes ncdhw
+bool nn_window_layout(NnOpCall *c, int axes, NnWindow *w);
 // strides, padding and, where present, dilation; not the kernel
 bool nn_window_attrs(NnOpCall *c, NnWindow *w);
-// fills y's height and width from x's
+// fills the window's axes of y from those of x
 bool nn_window_output(NnOpCall *c, const NnWindow *w, const NnType *x, NnType *y);
 
 // --- Gradient rules and expansions (ops/rules.c) ---------------------------------------------------------------------

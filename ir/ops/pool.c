@@ -7,7 +7,7 @@
 // x to y for the attributes of the call.
 static bool pool_output(NnOpCall *c, const NnType *x, NnWindow *w, NnType *y) {
   if (x->rank != 4) return nn_fail(c, "pools over tensors of 4 axes, found %s", nn_text(x).text);
-  if (!nn_window_layout(c, w) || !nn_window_attrs(c, w) || !nn_need_i64s(c, "kernel", 2, 1, w->kernel)) return false;
+  if (!nn_window_layout(c, 2, w) || !nn_window_attrs(c, w) || !nn_need_i64s(c, "kernel", 2, 1, w->kernel)) return false;
   for (int i = 0; i < 4; i++)
     if (w->padding[i] >= w->kernel[i / 2])
       return nn_fail(c, "padding %lld is not smaller than the kernel size %lld", (long long)w->padding[i],

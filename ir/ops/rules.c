@@ -65,34 +65,35 @@ bool nn_need_axis(NnOpCall *c, int rank, int64_t *axis) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Windows
 
-bool nn_window_layout(NnOpCall *c, NnWindow *w) {
+bool nn_window_layout(NnOpCall *c, int axes, NnWindow *w) {
+  static const char *const names[][2] = {{"nchw", "nhwc"}, {"ncdhw", "ndhwc"}};
   char text[16];
-  const char *layout = nn_call_str(c, "layout", text, sizeof text, "nchw");
-  *w = (NnWindow){.dilation = {1, 1}};
-  if (!strcmp(layout, "nchw")) w->channels = 1, w->height = 2, w->width = 3;
-  else if (!strcmp(layout, "nhwc")) w->height = 1, w->width = 2, w->channels = 3;
-  else return nn_fail(c, "layout must be nchw or nhwc, found '%s'", layout);
+  const char *const *known = names[axes - 2], *layout = nn_call_str(c, "layout", text, sizeof text, known[0]);
+  *w = (NnWindow){.axes = axes, .dilation = {1, 1, 1}};
+  if (!strcmp(layout, known[0])) w->channels = 1, w->first = 2;
+  else if (!strcmp(layout, known[1])) w->first = 1, w->channels = 1 + axes;
+  else return nn_fail(c, "layout must be %s or %s, found '%s'", known[0], known[1], layout);
   return true;
 }
 
 bool nn_window_attrs(NnOpCall *c, NnWindow *w) {
-  int64_t ignored[2];
-  return nn_need_i64s(c, "strides", 2, 1, w->stride) && nn_need_i64s(c, "padding", 4, 0, w->padding) &&
-         (nn_call_i64s(c, "dilation", ignored, 2) < 0 || nn_need_i64s(c, "dilation", 2, 1, w->dilation));
+  int64_t ignored[NN_WINDOW_AXES];
+  return nn_need_i64s(c, "strides", w->axes, 1, w->stride) && nn_need_i64s(c, "padding", 2 * w->axes, 0, w->padding) &&
+         (nn_call_i64s(c, "dilation", ignored, w->axes) < 0 || nn_need_i64s(c, "dilation", w->axes, 1, w->dilation));
 }
 
 bool nn_window_output(NnOpCall *c, const NnWindow *w, const NnType *x, NnType *y) {
-  const int axis[2] = {w->height, w->width};
-  for (int i = 0; i < 2; i++) {
-    int64_t padded = x->dim[axis[i]] + w->padding[2 * i] + w->padding[2 * i + 1];
+  static const char *const names[] = {"depth", "height", "width"};
+  for (int i = 0; i < w->axes; i++) {
+    const char *name = names[NN_WINDOW_AXES - w->axes + i];
+    int64_t padded = x->dim[w->first + i] + w->padding[2 * i] + w->padding[2 * i + 1];
     int64_t extent = w->kernel[i] > 1 && w->dilation[i] > NN_MAX_ELEMENTS / w->kernel[i]
                          ? INT64_MAX
                          : w->dilation[i] * (w->kernel[i] - 1) + 1;
     if (extent > padded)
-      return nn_fail(c, "a window of %s %lld does not fit the input of %s %lld (padding included) of %s",
-                     i ? "width" : "height", (long long)extent, i ? "width" : "height", (long long)padded,
-                     nn_text(x).text);
-    y->dim[axis[i]] = (padded - extent) / w->stride[i] + 1;
+      return nn_fail(c, "a window of %s %lld does not fit the input of %s %lld (padding included) of %s", name,
+                     (long long)extent, name, (long long)padded, nn_text(x).text);
+    y->dim[w->first + i] = (padded - extent) / w->stride[i] + 1;
   }
   return true;
 }

@@ -37,7 +37,8 @@ static MlirValue widened(NnBuilder *b, MlirValue v, NnDtype wide, int depth) {
     return nn_value_type(x).dtype == wide ? x : nn_cast(b, v, wide);
   case NN_OP_matmul:
   case NN_OP_matmul_rows:
-  case NN_OP_conv2d_weight_grad: return again(b, def, x, mlirOperationGetOperand(def, 1), wide);
+  case NN_OP_conv2d_weight_grad:
+  case NN_OP_conv3d_weight_grad: return again(b, def, x, mlirOperationGetOperand(def, 1), wide);
   case NN_OP_reshape:
   case NN_OP_transpose:
   case NN_OP_slice: return again(b, def, widened(b, x, wide, depth + 1), nn_null_value(), wide);

@@ -11,7 +11,7 @@
 #include "passes/rewrite.h"
 #include "support/alloc.h"
 
-static const Permutation nhwc = {4, {0, 2, 3, 1}};
+static const Permutation nhwc = {4, {0, 2, 3, 1}}, ndhwc = {5, {0, 2, 3, 4, 1}};
 
 // The twins of all results replace them.
 static void set_results(Layout *l, MlirOperation op, MlirOperation made, const Permutation *p) {
@@ -19,18 +19,20 @@ static void set_results(Layout *l, MlirOperation op, MlirOperation made, const P
     layout_set_twin(l, nn_result(op, i), nn_result(made, i), p, true);
 }
 
-// conv2d, maxpool2d, avgpool2d on nchw.
+// conv2d, maxpool2d, avgpool2d on nchw; conv3d and conv3d_input_grad on ncdhw.
 static bool convert_window(Layout *l, MlirOperation op) {
   char text[8];
-  if (strcmp(nn_attr_str(op, "layout", text, sizeof text, "nchw"), "nchw") != 0) return false;
+  if (nn_attr_str(op, "layout", text, sizeof text, "nchw")[1] != 'c') return false;
+  bool volume = nn_value_type(nn_operand(op, 0)).rank == 5;
+  const Permutation *last = volume ? &ndhwc : &nhwc;
   MlirValue operands[2];
-  operands[0] = layout_demand(l, op, nn_operand(op, 0), &nhwc);
+  operands[0] = layout_demand(l, op, nn_operand(op, 0), last);
   layout_restore_operands(l, op, 1);   // the weight keeps its order
   if (mlirOperationGetNumOperands(op) > 1) operands[1] = nn_operand(op, 1);
   NnType types[NN_MAX_RESULTS];
   for (int i = 0; i < (int)mlirOperationGetNumResults(op); i++)
-    types[i] = permutation_apply(&nhwc, nn_value_type(nn_result(op, i)));
-  set_results(l, op, layout_clone(op, op, operands, types, 1, &NN_STR("layout", "nhwc")), &nhwc);
+    types[i] = permutation_apply(last, nn_value_type(nn_result(op, i)));
+  set_results(l, op, layout_clone(op, op, operands, types, 1, &NN_STR("layout", volume ? "ndhwc" : "nhwc")), last);
   return true;
 }
 
@@ -197,6 +199,8 @@ static bool convert(Layout *l, MlirOperation op) {
   if (kind == NN_OP_NONE || mlirOperationGetNumOperands(op) == 0) return false;
   switch (kind) {
   case NN_OP_conv2d:
+  case NN_OP_conv3d:
+  case NN_OP_conv3d_input_grad:
   case NN_OP_maxpool2d:
   case NN_OP_avgpool2d: return convert_window(l, op);
   case NN_OP_concat: return convert_concat(l, op);
@@ -217,14 +221,17 @@ static void convert_function(MlirOperation func) {
 }
 
 // Requires: forward functions (before autodiff, whose gradient rules keep the layout they find). Does nothing unless
-// the target wants channels_last. Establishes: every conv2d, maxpool2d and avgpool2d is nhwc. A transpose stands only
+// the target wants channels_last. Establishes: every conv2d, maxpool2d and avgpool2d is nhwc, every conv3d and
+// conv3d_input_grad ndhwc, or gone where the target has none. A transpose stands only
 // where a value enters a chain of convolutions from the outside (the image) and where one leaves it to an op that needs
 // the original order; none in between, also where branches join. Breaks: nothing. A dropout mask inside such a chain is
 // drawn in the new order: other numbers, the same distribution.
 bool nn_pass_layout(MlirModule module, const NnPassRun *run) {
   if (!run->target || !run->target->channels_last) return true;
-  NN_FOREACH_OP (op, mlirModuleGetBody(module))
-    if (nn_is(op, "func.func") && !rewrite_is_private(op) && !mlirBlockIsNull(nn_function_body(op)))
-      convert_function(op);
+  NN_FOREACH_OP (op, mlirModuleGetBody(module)) {
+    if (!nn_is(op, "func.func") || mlirBlockIsNull(nn_function_body(op))) continue;
+    if (!run->target->convolves_volumes) layout_expand_volumes(nn_function_body(op));
+    if (!rewrite_is_private(op)) convert_function(op);
+  }
   return true;
 }

@@ -60,6 +60,8 @@ bool layout_is_free(const Layout *l, MlirValue v, const Permutation *p);
 // v in the order p, built before op where it does not exist. The transpose it may cost moves up through maps with one
 // use.
 MlirValue layout_demand(Layout *l, MlirOperation op, MlirValue v, const Permutation *p);
+// conv3d and its gradients as convolutions of slices (layout_volume.c).
+void layout_expand_volumes(MlirBlock block);
 // Gives op its operands from number `first` on in the original order.
 void layout_restore_operands(Layout *l, MlirOperation op, int first);
 // A copy of op before `at` with other operands, result types and attributes.

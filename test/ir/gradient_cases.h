@@ -265,6 +265,69 @@ static const Case cases[] = {
     {"conv2d_weight_grad", "1x6x3x9xf64, 1x9x3x3xf64", "9x2x1x3xf64",
      .attrs =
          "strides = array<i64: 1, 3>, padding = array<i64: 0, 0, 1, 1>, dilation = array<i64: 1, 1>, groups = 3 : i64"},
+    {"conv3d", "2x4x5x4x5xf64, 6x2x2x3x2xf64", "2x6x3x2x3xf64",
+     .attrs = "strides = array<i64: 2, 1, 2>, padding = array<i64: 1, 0, 1, 1, 0, 1>, dilation = array<i64: 1, 2, 1>, "
+              "groups = 2 : i64, layout = \"ncdhw\""},
+    {"conv3d", "2x5x4x5x4xf64, 6x2x2x3x2xf64", "2x3x2x3x6xf64",
+     .attrs = "strides = array<i64: 2, 1, 2>, padding = array<i64: 1, 0, 1, 1, 0, 1>, dilation = array<i64: 1, 2, 1>, "
+              "groups = 2 : i64, layout = \"ndhwc\""},
+    {"conv3d", "1x1x1x1x1xf64, 1x1x1x1x1xf64", "1x1x1x1x1xf64",
+     .attrs = "strides = array<i64: 1, 1, 1>, padding = array<i64: 0, 0, 0, 0, 0, 0>, dilation = array<i64: 1, 1, 1>, "
+              "groups = 1 : i64"},
+    {"conv3d", "1x3x3x5x7xf64, 5x3x3x3x3xf64", "1x5x3x5x7xf64",
+     .attrs = "strides = array<i64: 1, 1, 1>, padding = array<i64: 1, 1, 1, 1, 1, 1>, dilation = array<i64: 1, 1, 1>, "
+              "groups = 1 : i64"},
+    {"conv3d", "1x3x7x3x3xf64, 3x1x3x1x1xf64", "1x3x3x3x3xf64",
+     .attrs = "strides = array<i64: 2, 1, 1>, padding = array<i64: 1, 1, 0, 0, 0, 0>, dilation = array<i64: 2, 1, 1>, "
+              "groups = 3 : i64"},
+    {"conv3d", "3x5x3x3x1xf64, 1x1x5x3x3xf64", "3x1x1x1x1xf64",
+     .attrs = "strides = array<i64: 1, 1, 1>, padding = array<i64: 0, 0, 0, 0, 0, 0>, dilation = array<i64: 1, 1, 1>, "
+              "groups = 1 : i64, layout = \"ndhwc\""},
+    {"conv3d", "1x3x1x3x5xf64, 3x5x2x1x1xf64", "1x1x1x2x3xf64",
+     .attrs = "strides = array<i64: 3, 1, 2>, padding = array<i64: 0, 1, 0, 0, 0, 0>, dilation = array<i64: 1, 1, 1>, "
+              "groups = 1 : i64, layout = \"ndhwc\""},
+    {"conv3d_input_grad", "2x6x3x2x3xf64, 6x2x2x3x2xf64", "2x4x5x4x5xf64",
+     .attrs = "strides = array<i64: 2, 1, 2>, padding = array<i64: 1, 0, 1, 1, 0, 1>, dilation = array<i64: 1, 2, 1>, "
+              "groups = 2 : i64, layout = \"ncdhw\""},
+    {"conv3d_input_grad", "2x3x2x3x6xf64, 6x2x2x3x2xf64", "2x5x4x5x4xf64",
+     .attrs = "strides = array<i64: 2, 1, 2>, padding = array<i64: 1, 0, 1, 1, 0, 1>, dilation = array<i64: 1, 2, 1>, "
+              "groups = 2 : i64, layout = \"ndhwc\""},
+    {"conv3d_input_grad", "1x1x1x1x1xf64, 1x1x1x1x1xf64", "1x1x1x1x1xf64",
+     .attrs = "strides = array<i64: 1, 1, 1>, padding = array<i64: 0, 0, 0, 0, 0, 0>, dilation = array<i64: 1, 1, 1>, "
+              "groups = 1 : i64"},
+    {"conv3d_input_grad", "1x5x3x5x7xf64, 5x3x3x3x3xf64", "1x3x3x5x7xf64",
+     .attrs = "strides = array<i64: 1, 1, 1>, padding = array<i64: 1, 1, 1, 1, 1, 1>, dilation = array<i64: 1, 1, 1>, "
+              "groups = 1 : i64"},
+    {"conv3d_input_grad", "1x3x3x3x3xf64, 3x1x3x1x1xf64", "1x3x7x3x3xf64",
+     .attrs = "strides = array<i64: 2, 1, 1>, padding = array<i64: 1, 1, 0, 0, 0, 0>, dilation = array<i64: 2, 1, 1>, "
+              "groups = 3 : i64"},
+    {"conv3d_input_grad", "3x1x1x1x1xf64, 1x1x5x3x3xf64", "3x5x3x3x1xf64",
+     .attrs = "strides = array<i64: 1, 1, 1>, padding = array<i64: 0, 0, 0, 0, 0, 0>, dilation = array<i64: 1, 1, 1>, "
+              "groups = 1 : i64, layout = \"ndhwc\""},
+    {"conv3d_input_grad", "1x1x1x2x3xf64, 3x5x2x1x1xf64", "1x3x1x3x5xf64",
+     .attrs = "strides = array<i64: 3, 1, 2>, padding = array<i64: 0, 1, 0, 0, 0, 0>, dilation = array<i64: 1, 1, 1>, "
+              "groups = 1 : i64, layout = \"ndhwc\""},
+    {"conv3d_weight_grad", "2x4x5x4x5xf64, 2x6x3x2x3xf64", "6x2x2x3x2xf64",
+     .attrs = "strides = array<i64: 2, 1, 2>, padding = array<i64: 1, 0, 1, 1, 0, 1>, dilation = array<i64: 1, 2, 1>, "
+              "groups = 2 : i64, layout = \"ncdhw\""},
+    {"conv3d_weight_grad", "2x5x4x5x4xf64, 2x3x2x3x6xf64", "6x2x2x3x2xf64",
+     .attrs = "strides = array<i64: 2, 1, 2>, padding = array<i64: 1, 0, 1, 1, 0, 1>, dilation = array<i64: 1, 2, 1>, "
+              "groups = 2 : i64, layout = \"ndhwc\""},
+    {"conv3d_weight_grad", "1x1x1x1x1xf64, 1x1x1x1x1xf64", "1x1x1x1x1xf64",
+     .attrs = "strides = array<i64: 1, 1, 1>, padding = array<i64: 0, 0, 0, 0, 0, 0>, dilation = array<i64: 1, 1, 1>, "
+              "groups = 1 : i64"},
+    {"conv3d_weight_grad", "1x3x3x5x7xf64, 1x5x3x5x7xf64", "5x3x3x3x3xf64",
+     .attrs = "strides = array<i64: 1, 1, 1>, padding = array<i64: 1, 1, 1, 1, 1, 1>, dilation = array<i64: 1, 1, 1>, "
+              "groups = 1 : i64"},
+    {"conv3d_weight_grad", "1x3x7x3x3xf64, 1x3x3x3x3xf64", "3x1x3x1x1xf64",
+     .attrs = "strides = array<i64: 2, 1, 1>, padding = array<i64: 1, 1, 0, 0, 0, 0>, dilation = array<i64: 2, 1, 1>, "
+              "groups = 3 : i64"},
+    {"conv3d_weight_grad", "3x5x3x3x1xf64, 3x1x1x1x1xf64", "1x1x5x3x3xf64",
+     .attrs = "strides = array<i64: 1, 1, 1>, padding = array<i64: 0, 0, 0, 0, 0, 0>, dilation = array<i64: 1, 1, 1>, "
+              "groups = 1 : i64, layout = \"ndhwc\""},
+    {"conv3d_weight_grad", "1x3x1x3x5xf64, 1x1x1x2x3xf64", "3x5x2x1x1xf64",
+     .attrs = "strides = array<i64: 3, 1, 2>, padding = array<i64: 0, 1, 0, 0, 0, 0>, dilation = array<i64: 1, 1, 1>, "
+              "groups = 1 : i64, layout = \"ndhwc\""},
     {"attention", "2x3x5x4xf64, 2x3x7x4xf64, 2x3x7x4xf64", "2x3x5x4xf64, 2x3x5xf64", .attrs = "scale = 0.5 : f64",
      .constant_results = 1},
     {"attention", "1x1x1x1xf64, 1x1x1x1xf64, 1x1x1x1xf64", "1x1x1x1xf64, 1x1x1xf64",

@@ -234,35 +234,35 @@ static void reduce(MlirOperation operation, NnOp op, const Tensor *x, Tensor *y)
 // Windows: one visitor for pools and convolutions, which differ in what they do at each place of a window
 
 typedef struct Window {
-  int batch, channel, height, width;
-  int64_t stride[2], padding[4], dilation[2], kernel[2];
+  int axes, first, channel;   // the batch is axis 0
+  int64_t stride[3], padding[6], dilation[3], kernel[3];
 } Window;
 
 static Window window_of(MlirOperation op) {
   char layout[8];
+  NnType x = nn_value_type(mlirOperationGetOperand(op, 0));
+  Window w = {.axes = x.rank - 2, .first = 2, .channel = 1, .dilation = {1, 1, 1}};
   nn_attr_str(op, "layout", layout, sizeof layout, "nchw");
-  Window w = {.dilation = {1, 1}};
-  if (!strcmp(layout, "nhwc")) w.height = 1, w.width = 2, w.channel = 3;
-  else w.channel = 1, w.height = 2, w.width = 3;
-  nn_attr_i64s(op, "strides", w.stride, 2);
-  nn_attr_i64s(op, "padding", w.padding, 4);
-  nn_attr_i64s(op, "dilation", w.dilation, 2);
-  nn_attr_i64s(op, "kernel", w.kernel, 2);
+  if (layout[strlen(layout) - 1] == 'c') w.first = 1, w.channel = x.rank - 1;
+  nn_attr_i64s(op, "strides", w.stride, 3);
+  nn_attr_i64s(op, "padding", w.padding, 6);
+  nn_attr_i64s(op, "dilation", w.dilation, 3);
+  nn_attr_i64s(op, "kernel", w.kernel, 3);
   return w;
 }
 
-// Index into an image of the given type; -1 where padding is.
-static int64_t image_at(const Window *w, const NnType *t, int64_t batch, int64_t channel, int64_t row, int64_t column) {
-  if (row < 0 || row >= t->dim[w->height] || column < 0 || column >= t->dim[w->width]) return -1;
-  int64_t at[4];
-  at[w->batch] = batch, at[w->channel] = channel, at[w->height] = row, at[w->width] = column;
-  return ravel(t, at);
-}
-
-// Input element under place (kh, kw) of the window of output element `to`, in channel `channel`.
-static int64_t under(const Window *w, const NnType *x, const int64_t *to, int64_t channel, int64_t kh, int64_t kw) {
-  return image_at(w, x, to[w->batch], channel, to[w->height] * w->stride[0] - w->padding[0] + kh * w->dilation[0],
-                  to[w->width] * w->stride[1] - w->padding[2] + kw * w->dilation[1]);
+// Input element under the window of output element `to` at the place that has that number among kernel[], in channel
+// `channel`; -1 where padding is.
+static int64_t under(const Window *w, const NnType *x, const int64_t *to, int64_t channel, const int64_t *kernel,
+                     int64_t place) {
+  int64_t at[5];
+  at[0] = to[0], at[w->channel] = channel;
+  for (int i = w->axes - 1; i >= 0; place /= kernel[i--]) {
+    int64_t *a = &at[w->first + i];
+    *a = to[w->first + i] * w->stride[i] - w->padding[2 * i] + place % kernel[i] * w->dilation[i];
+    if (*a < 0 || *a >= x->dim[w->first + i]) return -1;
+  }
+  return ravel(x, at);
 }
 
 static void maxpool(MlirOperation op, const Tensor *x, Tensor *y, Tensor *winner) {
@@ -272,7 +272,7 @@ static void maxpool(MlirOperation op, const Tensor *x, Tensor *y, Tensor *winner
     unravel(&y->type, i, to);
     bool any = false;
     for (int64_t k = 0; k < w.kernel[0] * w.kernel[1]; k++) {
-      int64_t from = under(&w, &x->type, to, to[w.channel], k / w.kernel[1], k % w.kernel[1]);
+      int64_t from = under(&w, &x->type, to, to[w.channel], w.kernel, k);
       if (from < 0 || (any && !(x->data[from] > y->data[i]))) continue;
       any = true;
       y->data[i] = x->data[from];
@@ -286,9 +286,7 @@ static void maxpool_grad(MlirOperation op, const Tensor *dy, const Tensor *winne
   for (int64_t i = 0; i < count(dy); i++) {
     int64_t to[4], k = (int64_t)winner->data[i];
     unravel(&dy->type, i, to);
-    int64_t at = k < w.kernel[0] * w.kernel[1]
-                     ? under(&w, &dx->type, to, to[w.channel], k / w.kernel[1], k % w.kernel[1])
-                     : -1;
+    int64_t at = k < w.kernel[0] * w.kernel[1] ? under(&w, &dx->type, to, to[w.channel], w.kernel, k) : -1;
     if (at >= 0) dx->data[at] += dy->data[i];
   }
 }
@@ -301,11 +299,10 @@ static void avgpool(MlirOperation op, Tensor *small, Tensor *large, bool gradien
   for (int64_t i = 0; i < count(small); i++) {
     int64_t to[4], real = 0;
     unravel(&small->type, i, to);
-    for (int64_t k = 0; k < places; k++)
-      real += under(&w, &large->type, to, to[w.channel], k / w.kernel[1], k % w.kernel[1]) >= 0;
+    for (int64_t k = 0; k < places; k++) real += under(&w, &large->type, to, to[w.channel], w.kernel, k) >= 0;
     double share = 1.0 / (double)(include_pad ? places : real);
     for (int64_t k = 0; k < places; k++) {
-      int64_t from = under(&w, &large->type, to, to[w.channel], k / w.kernel[1], k % w.kernel[1]);
+      int64_t from = under(&w, &large->type, to, to[w.channel], w.kernel, k);
       if (from < 0) continue;
       if (gradient) large->data[from] += small->data[i] * share;
       else small->data[i] += large->data[from] * share;
@@ -314,22 +311,21 @@ static void avgpool(MlirOperation op, Tensor *small, Tensor *large, bool gradien
 }
 
 // For every product of the convolution: y += x w, or dx += dy w, or dw += x dy, by which of the three is the result.
-static void conv(MlirOperation operation, NnOp op, Tensor *x, Tensor *weight, Tensor *y) {
+static void conv(MlirOperation operation, Tensor *result, Tensor *x, Tensor *weight, Tensor *y) {
   Window w = window_of(operation);
-  int64_t groups = nn_attr_i64(operation, "groups", 1), outputs = weight->type.dim[0] / groups;
+  const int64_t *dim = weight->type.dim;
+  int64_t outputs = dim[0] / nn_attr_i64(operation, "groups", 1), places = count(weight) / dim[0] / dim[1];
   for (int64_t i = 0; i < count(y); i++)
-    for (int64_t c = 0; c < weight->type.dim[1]; c++)
-      for (int64_t kh = 0; kh < weight->type.dim[2]; kh++)
-        for (int64_t kw = 0; kw < weight->type.dim[3]; kw++) {
-          int64_t to[4];
-          unravel(&y->type, i, to);
-          int64_t o = to[w.channel], from = under(&w, &x->type, to, o / outputs * weight->type.dim[1] + c, kh, kw);
-          int64_t at = ravel(&weight->type, (int64_t[]){o, c, kh, kw});
-          if (from < 0) continue;
-          if (op == NN_OP_conv2d) y->data[i] += x->data[from] * weight->data[at];
-          else if (op == NN_OP_conv2d_input_grad) x->data[from] += y->data[i] * weight->data[at];
-          else weight->data[at] += x->data[from] * y->data[i];
-        }
+    for (int64_t k = 0; k < dim[1] * places; k++) {
+      int64_t to[5];
+      unravel(&y->type, i, to);
+      int64_t o = to[w.channel], c = o / outputs * dim[1] + k / places, at = o * dim[1] * places + k;
+      int64_t from = under(&w, &x->type, to, c, dim + 2, k % places);
+      if (from < 0) continue;
+      if (result == y) y->data[i] += x->data[from] * weight->data[at];
+      else if (result == x) x->data[from] += y->data[i] * weight->data[at];
+      else weight->data[at] += x->data[from] * y->data[i];
+    }
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -453,9 +449,12 @@ static void library(MlirOperation operation, NnOp op, const Tensor *const *x, Te
   case NN_OP_argsort:
   case NN_OP_take_along:
   case NN_OP_scatter_along: rows_reference(operation, op, x, y); break;
-  case NN_OP_conv2d: conv(operation, op, &first, &second, y); break;
-  case NN_OP_conv2d_input_grad: conv(operation, op, y, &second, &first); break;
-  case NN_OP_conv2d_weight_grad: conv(operation, op, &first, y, &second); break;
+  case NN_OP_conv2d:
+  case NN_OP_conv3d: conv(operation, y, &first, &second, y); break;
+  case NN_OP_conv2d_input_grad:
+  case NN_OP_conv3d_input_grad: conv(operation, y, y, &second, &first); break;
+  case NN_OP_conv2d_weight_grad:
+  case NN_OP_conv3d_weight_grad: conv(operation, y, &first, y, &second); break;
   default: abort();
   }
 }

@@ -113,3 +113,36 @@ func.func @orders(%image: tensor<2x3x8x8xf32>, %w: tensor<4x3x3x3xf32>, %g: tens
   %l:3 = "nn.layernorm"(%t, %g, %g) {eps = 1.0e-5 : f64} : (tensor<2x8x8x4xf32>, tensor<4xf32>, tensor<4xf32>) -> (tensor<2x8x8x4xf32>, tensor<2x8x8xf32>, tensor<2x8x8xf32>)
   return %o, %e, %l#0 : tensor<2x3x8x8xf32>, tensor<2x4x8xf32>, tensor<2x8x8x4xf32>
 }
+
+// Volumes, between whose convolutions a pool joins depth and height: channels last, none but the first transpose. A target without
+// convolutions of volumes makes those of images of them, one for each place along the depth.
+// RUN: %nnc_opt %s --passes=layout,simplify --gpu-arch=sm_80 | FileCheck %s --check-prefix=SLICES
+// CHECK-LABEL: func.func @volume
+// CHECK-NEXT: "nn.transpose"(%arg0) {perm = array<i64: 0, 2, 3, 4, 1>} : (tensor<1x2x4x6x6xf32>) -> tensor<1x4x6x6x2xf32>
+// CHECK-NEXT: "nn.conv3d"({{.*}}) {layout = "ndhwc", {{.*}} -> tensor<1x4x6x6x4xf32>
+// CHECK-NEXT: "nn.reshape"
+// CHECK-NEXT: "nn.maxpool2d"
+// CHECK-NEXT: "nn.reshape"
+// CHECK-NEXT: "nn.conv3d_input_grad"({{.*}}) {layout = "ndhwc", {{.*}} -> tensor<1x8x6x6x2xf32>
+// CHECK-NEXT: "nn.reduce_sum"
+// CHECK-NEXT: return
+// SLICES-LABEL: func.func @volume
+// SLICES-NOT: conv3d
+// SLICES-COUNT-3: "nn.conv2d"
+// SLICES-NOT: "nn.conv2d"
+// SLICES: "nn.maxpool2d"
+// SLICES-COUNT-2: "nn.conv2d_input_grad"
+// SLICES-NOT: "nn.conv2d
+// SLICES: "nn.reduce_sum"
+// SLICES: return
+func.func @volume(%x: tensor<1x2x4x6x6xf32>, %w: tensor<4x2x3x3x3xf32>, %u: tensor<4x2x2x2x2xf32>) -> tensor<1x2xf32> {
+  %0 = "nn.conv3d"(%x, %w) {strides = array<i64: 1, 1, 1>, padding = array<i64: 1, 1, 1, 1, 1, 1>} : (tensor<1x2x4x6x6xf32>, tensor<4x2x3x3x3xf32>) -> tensor<1x4x4x6x6xf32>
+  %1 = "nn.transpose"(%0) {perm = array<i64: 0, 2, 3, 4, 1>} : (tensor<1x4x4x6x6xf32>) -> tensor<1x4x6x6x4xf32>
+  %2 = "nn.reshape"(%1) : (tensor<1x4x6x6x4xf32>) -> tensor<4x6x6x4xf32>
+  %3:2 = "nn.maxpool2d"(%2) {layout = "nhwc", kernel = array<i64: 2, 2>, strides = array<i64: 2, 2>, padding = array<i64: 0, 0, 0, 0>} : (tensor<4x6x6x4xf32>) -> (tensor<4x3x3x4xf32>, tensor<4x3x3x4xui8>)
+  %4 = "nn.reshape"(%3#0) : (tensor<4x3x3x4xf32>) -> tensor<1x4x3x3x4xf32>
+  %5 = "nn.transpose"(%4) {perm = array<i64: 0, 4, 1, 2, 3>} : (tensor<1x4x3x3x4xf32>) -> tensor<1x4x4x3x3xf32>
+  %6 = "nn.conv3d_input_grad"(%5, %u) {strides = array<i64: 2, 2, 2>, padding = array<i64: 0, 0, 0, 0, 0, 0>} : (tensor<1x4x4x3x3xf32>, tensor<4x2x2x2x2xf32>) -> tensor<1x2x8x6x6xf32>
+  %7 = "nn.reduce_sum"(%6) {axes = array<i64: 2, 3, 4>} : (tensor<1x2x8x6x6xf32>) -> tensor<1x2xf32>
+  return %7 : tensor<1x2xf32>
+}

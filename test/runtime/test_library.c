@@ -79,30 +79,42 @@ static double bound(NncDtype dtype, double of_f32) {
   return dtype == NNC_F64 ? 1e-13 : dtype == NNC_BF16 ? 0x1p-8 : dtype == NNC_F16 ? 0x1p-11 : of_f32;
 }
 
-// Offset of image element (n, c, y, x).
-static int64_t image_at(const NncConv *c, int64_t channels, int64_t h, int64_t w, int64_t n, int64_t ch, int64_t y,
-                        int64_t x) {
-  return c->channels_last ? ((n * h + y) * w + x) * channels + ch : ((n * channels + ch) * h + y) * w + x;
+// Position i in an image of this size.
+static void unravel(int64_t i, int n, const int64_t *size, int64_t *at) {
+  for (int a = n - 1; a >= 0; i /= size[a--]) at[a] = i % size[a];
+}
+
+static int64_t image_at(const NncConv *c, int64_t channels, int64_t pixels, int64_t n, int64_t ch, int64_t pixel) {
+  return c->channels_last ? (n * pixels + pixel) * channels + ch : (n * channels + ch) * pixels + pixel;
 }
 
 static void reference_conv(const NncConv *c, const double *a, const double *b, double *out, int64_t n_out) {
   memset(out, 0, sizeof *out * (size_t)n_out);
   int64_t ci = c->c / c->groups, oi = c->o / c->groups;
+  NncConvAxis axes[NNC_CONV_AXES], size = nnc_conv_sizes(c);
+  int n_axes = nnc_conv_axes(c, axes);
+  int64_t outs[NNC_CONV_AXES], kernel[NNC_CONV_AXES], to[NNC_CONV_AXES], tap[NNC_CONV_AXES];
+  for (int i = 0; i < n_axes; i++) outs[i] = axes[i].out, kernel[i] = axes[i].kernel;
   for (int64_t n = 0; n < c->n; n++)
     for (int64_t o = 0; o < c->o; o++)
-      for (int64_t oy = 0; oy < c->oh; oy++)
-        for (int64_t ox = 0; ox < c->ow; ox++)
-          for (int64_t k = 0; k < ci * c->kh * c->kw; k++) {
-            int64_t ch = o / oi * ci + k / (c->kh * c->kw), ky = k / c->kw % c->kh, kx = k % c->kw;
-            int64_t y = oy * c->stride[0] - c->pad[0] + ky * c->dilation[0],
-                    x = ox * c->stride[1] - c->pad[2] + kx * c->dilation[1];
-            if (y < 0 || y >= c->h || x < 0 || x >= c->w) continue;
-            int64_t xi = image_at(c, c->c, c->h, c->w, n, ch, y, x), yi = image_at(c, c->o, c->oh, c->ow, n, o, oy, ox);
-            int64_t wi = o * ci * c->kh * c->kw + k;
-            if (c->pass == NNC_CONV_FORWARD) out[yi] += a[xi] * b[wi];
-            if (c->pass == NNC_CONV_INPUT_GRAD) out[xi] += a[yi] * b[wi];
-            if (c->pass == NNC_CONV_WEIGHT_GRAD) out[wi] += a[xi] * b[yi];
+      for (int64_t pixel = 0; pixel < size.out; pixel++)
+        for (int64_t k = 0; k < ci * size.kernel; k++) {
+          unravel(pixel, n_axes, outs, to);
+          unravel(k % size.kernel, n_axes, kernel, tap);
+          int64_t from = 0;
+          bool inside = true;
+          for (int i = 0; i < n_axes; i++) {
+            int64_t at = to[i] * axes[i].stride - axes[i].before + tap[i] * axes[i].dilation;
+            inside = inside && at >= 0 && at < axes[i].in;
+            from = from * axes[i].in + at;
           }
+          if (!inside) continue;
+          int64_t xi = image_at(c, c->c, size.in, n, o / oi * ci + k / size.kernel, from),
+                  yi = image_at(c, c->o, size.out, n, o, pixel), wi = o * ci * size.kernel + k;
+          if (c->pass == NNC_CONV_FORWARD) out[yi] += a[xi] * b[wi];
+          if (c->pass == NNC_CONV_INPUT_GRAD) out[xi] += a[yi] * b[wi];
+          if (c->pass == NNC_CONV_WEIGHT_GRAD) out[wi] += a[xi] * b[yi];
+        }
 }
 
 // Where element i of the permuted weights comes from.
@@ -125,18 +137,26 @@ static double *permute(const double *v, int64_t n, int rank, const int64_t *spli
 static void check_conv(NncConv c, bool preferred) {
   c.oh = (c.h + c.pad[0] + c.pad[1] - c.dilation[0] * (c.kh - 1) - 1) / c.stride[0] + 1;
   c.ow = (c.w + c.pad[2] + c.pad[3] - c.dilation[1] * (c.kw - 1) - 1) / c.stride[1] + 1;
+  NncConvAxis *d = &c.depth;
+  bool deep = nnc_conv_is_3d(&c);
+  if (deep) d->out = (d->in + d->before + d->after - d->dilation * (d->kernel - 1) - 1) / d->stride + 1;
   char layout[NNC_LAYOUT_SIZE] = "oihw";
   if (preferred) nnc_conv_weights_layout(&c, layout, sizeof layout);
   c.weights_layout = layout;
-  static const NnOp passes[] = {[NNC_CONV_FORWARD] = NN_OP_conv2d,
-                                [NNC_CONV_INPUT_GRAD] = NN_OP_conv2d_input_grad,
-                                [NNC_CONV_WEIGHT_GRAD] = NN_OP_conv2d_weight_grad};
-  note_shape(passes[c.pass], 7, (int64_t[]){c.n, c.c, c.h, c.w, c.o, c.kh, c.kw});
+  static const NnOp passes[2][3] = {{[NNC_CONV_FORWARD] = NN_OP_conv2d,
+                                     [NNC_CONV_INPUT_GRAD] = NN_OP_conv2d_input_grad,
+                                     [NNC_CONV_WEIGHT_GRAD] = NN_OP_conv2d_weight_grad},
+                                    {[NNC_CONV_FORWARD] = NN_OP_conv3d,
+                                     [NNC_CONV_INPUT_GRAD] = NN_OP_conv3d_input_grad,
+                                     [NNC_CONV_WEIGHT_GRAD] = NN_OP_conv3d_weight_grad}};
+  note_shape(passes[deep][c.pass], deep ? 9 : 7,
+             (int64_t[]){c.n, c.c, c.h, c.w, c.o, c.kh, c.kw, c.depth.in, c.depth.kernel});
   int rank, perm[NNC_MAX_RANK];
   int64_t split[NNC_MAX_RANK];
   CHECK(nnc_weights_layout_split(layout, &c, &rank, split, perm), "%s", layout);
 
-  int64_t nx = c.n * c.c * c.h * c.w, ny = c.n * c.o * c.oh * c.ow, nw = c.o * (c.c / c.groups) * c.kh * c.kw;
+  NncConvAxis all = nnc_conv_sizes(&c);
+  int64_t nx = c.n * c.c * all.in, ny = c.n * c.o * all.out, nw = c.o * (c.c / c.groups) * all.kernel;
   int64_t sizes[3][3] = {{nx, nw, ny}, {ny, nw, nx}, {nx, ny, nw}}, *size = sizes[c.pass];
   double *a = random_values(size[0], 1, c.dtype), *b = random_values(size[1], 2, c.dtype),
          *want = malloc(sizeof *want * (size_t)size[2]);
@@ -170,9 +190,9 @@ static void check_conv(NncConv c, bool preferred) {
   // it rounds about twice as far, docs/performance.md
   bool is_winograd = strcmp(nnc_conv_implementation(&c), "winograd") == 0;
   CHECK(worst / scale < bound(c.result, is_winograd ? 4e-6 : 2e-6),
-        "pass %d n%d c%d %dx%d o%d k%dx%d s%d,%d p%d,%d,%d,%d d%d g%d %s %s (%s): %g", c.pass, (int)c.n, (int)c.c,
-        (int)c.h, (int)c.w, (int)c.o, (int)c.kh, (int)c.kw, (int)c.stride[0], (int)c.stride[1], (int)c.pad[0],
-        (int)c.pad[1], (int)c.pad[2], (int)c.pad[3], (int)c.dilation[0], (int)c.groups,
+        "pass %d n%d c%d %dx%dx%d o%d k%dx%dx%d s%d,%d p%d,%d,%d,%d d%d g%d %s %s (%s): %g", c.pass, (int)c.n, (int)c.c,
+        (int)c.depth.in, (int)c.h, (int)c.w, (int)c.o, (int)c.depth.kernel, (int)c.kh, (int)c.kw, (int)c.stride[0],
+        (int)c.stride[1], (int)c.pad[0], (int)c.pad[1], (int)c.pad[2], (int)c.pad[3], (int)c.dilation[0], (int)c.groups,
         c.channels_last ? "nhwc" : "nchw", layout, nnc_conv_implementation(&c), worst / scale);
   for (int i = 0; i < 3; i++) free(buffers[i]);
   if (want_laid != want) free(want_laid);
@@ -296,8 +316,25 @@ static void check_convs(void) {
        .pad = {1, 1, 0, 0},
        .dilation = {1, 1},
        .groups = 1},
+#define VOLUME(n_, c_, o_, h_, k_, s_, p_, g_, ...)                                                                  \
+  {                                                                                                                  \
+    .n = n_, .c = c_, .h = h_, .w = h_ + 1, .o = o_, .kh = k_, .kw = k_, .stride = {s_, s_}, .pad = {p_, p_, p_, 0}, \
+    .dilation = {1, 1}, .groups = g_, .depth = {                                                                     \
+      __VA_ARGS__                                                                                                    \
+    }                                                                                                                \
+  }
+      VOLUME(2, 1, 16, 8, 3, 1, 1, 1, .in = 5, .kernel = 3, .stride = 1, .dilation = 1, .before = 1, .after = 1),
+      VOLUME(1, 32, 64, 7, 3, 1, 1, 1, .in = 4, .kernel = 3, .stride = 1, .dilation = 1, .before = 1, .after = 1),
+      VOLUME(2, 16, 32, 9, 3, 2, 1, 1, .in = 7, .kernel = 3, .stride = 2, .dilation = 1, .before = 0, .after = 1),
+      VOLUME(1, 64, 32, 6, 2, 2, 0, 1, .in = 6, .kernel = 2, .stride = 2, .dilation = 1),
+      VOLUME(2, 32, 16, 5, 1, 1, 0, 1, .in = 3, .kernel = 1, .stride = 1, .dilation = 1),
+      VOLUME(2, 24, 16, 5, 1, 2, 0, 1, .in = 3, .kernel = 1, .stride = 3, .dilation = 1),
+      VOLUME(1, 6, 9, 5, 3, 1, 2, 3, .in = 9, .kernel = 2, .stride = 2, .dilation = 3, .before = 2),
+      VOLUME(1, 16, 16, 5, 3, 1, 1, 16, .in = 4, .kernel = 3, .stride = 1, .dilation = 1, .before = 1, .after = 1),
+      VOLUME(1, 32, 32, 4, 1, 1, 0, 1, .in = 9, .kernel = 5, .stride = 1, .dilation = 2, .before = 1),
   };
 #undef PADDED
+#undef VOLUME
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
     for (int pass = 0; pass < 3; pass++)
       for (int last = 0; last < 2; last++) {
@@ -556,6 +593,9 @@ static void check_errors(void) {
   c.oh = 9;
   CHECK(nnc_conv_scratch(&c) == -1, "inconsistent height");
   c.oh = 8;
+  c.depth = (NncConvAxis){.in = 4, .out = 3, .kernel = 3, .stride = 1, .dilation = 1, .before = 1, .after = 1};
+  CHECK(nnc_conv_scratch(&c) == -1, "inconsistent depth");
+  c.depth = (NncConvAxis){0};
   int rank, perm[NNC_MAX_RANK];
   int64_t split[NNC_MAX_RANK];
   CHECK(nnc_weights_layout_split("oihw", &c, &rank, split, perm) && rank == 4 && split[0] == c.o && split[1] == c.c &&
