@@ -33,6 +33,7 @@ SIGN = torch.where(drawn(5, 4, 5) > 0, 1.0, -1.0).double()
 V, W = drawn(6, 5), drawn(7, 3)
 R, M = drawn(8, 2, 3, 4), drawn(9, 3, 4, 4)
 SEQ = drawn(10, 6, 3)
+TURNED = 4 * torch.eye(4).flip(0)   # no pivot is on the diagonal
 
 
 def segment_softmax(x):
@@ -207,6 +208,20 @@ CASES = [
     *[(f'irfft_{n}', f'irfft(x, n={n})', lambda x, n=n: torch.fft.irfft(torch.view_as_complex(x), n), drawn(51, 2, n // 2 + 1, 2)) for n in (9, 70, 77, 91)],
     *[(f'fft_{n}', f'fft(x, inverse={inverse})', transform, drawn(52, 2, n, 2)) for n, inverse, transform in ((12, 'true', ifft), (70, 'false', fft), (144, 'true', ifft))],
     ('segment_softmax', 'segment_softmax(x, node, 4)', segment_softmax, SEQ),
+    ('cholesky', 'cholesky(matmul(x, transpose(x)) + 2 * eye(4))', lambda x: torch.linalg.cholesky(x @ x.mT + 2 * torch.eye(4)), M),
+    ('cholesky_one', 'cholesky(outer(x, x) + eye(5))', lambda x: torch.linalg.cholesky(torch.outer(x, x) + torch.eye(5)), V),
+    ('solve', 'solve(x + 4 * flip(eye(4), 0), y)', lambda x, y: torch.linalg.solve(x + TURNED, y), M, drawn(60, 3, 4, 2)),
+    ('solve_vectors', 'solve(x + 4 * flip(eye(4), 0), y)', lambda x, y: torch.linalg.solve(x + TURNED, y), M, drawn(61, 3, 4)),
+    ('solve_vector', 'solve(x + 4 * flip(eye(4), 0), y)', lambda x, y: torch.linalg.solve(x + TURNED, y), M, drawn(62, 4)),
+    ('solve_stretched', 'solve(x + 4 * flip(eye(4), 0), y)', lambda x, y: torch.linalg.solve(x + TURNED, y), drawn(63, 1, 4, 4), drawn(64, 2, 3, 4, 3)),
+    ('solve_triangular', 'solve_triangular(x + 3 * eye(4), y)', lambda x, y: torch.linalg.solve_triangular(x + 3 * torch.eye(4), y, upper=False), M, drawn(65, 3, 4, 2)),
+    ('solve_triangular_upper', 'solve_triangular(x + 3 * eye(4), y, upper=true)', lambda x, y: torch.linalg.solve_triangular(x + 3 * torch.eye(4), y, upper=True), M, drawn(66, 4, 2)),
+    ('solve_triangular_unit', 'solve_triangular(x, y, unit=true)', lambda x, y: torch.linalg.solve_triangular(x, y, upper=False, unitriangular=True), M, drawn(67, 3, 4, 1)),
+    ('inv', 'inv(x + 4 * flip(eye(4), 0))', lambda x: torch.linalg.inv(x + TURNED), M),
+    ('det', 'det(x + 4 * flip(eye(4), 0))', lambda x: torch.linalg.det(x + TURNED), M),
+    ('det_one', 'det(x)', torch.linalg.det, M[0]),
+    ('slogdet', 'slogdet(x)', lambda x: list(torch.linalg.slogdet(x)), M),
+    ('logdet', 'logdet(matmul(x, transpose(x)) + eye(4))', lambda x: torch.logdet(x @ x.mT + torch.eye(4)), M),
 ]
 
 
