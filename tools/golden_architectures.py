@@ -373,3 +373,21 @@ class Unet3d(nn.Module):
         for larger, a, b in self.up:
             x = b(a(torch.cat([skipped.pop(), larger(x)], 1)))
         return self.head(x)
+
+
+def relu_layers(*sizes):
+    return nn.Sequential(*(part for i, o in zip(sizes, sizes[1:]) for part in (nn.Linear(i, o), nn.ReLU())))
+
+
+class Dlrm(nn.Module):
+    def __init__(self, numbers, fields, buckets, width, hidden):
+        super().__init__()
+        self.bottom = relu_layers(numbers, hidden, hidden // 2, hidden // 8, width)
+        self.embeddings = nn.ModuleList(nn.Embedding(buckets, width) for _ in range(fields))
+        self.top = nn.Sequential(relu_layers(width + (fields + 1) * fields // 2, hidden, hidden // 2), nn.Linear(hidden // 2, 1))
+
+    def forward(self, number, category):
+        x = self.bottom(number.clamp(min=0).log1p())
+        vectors = torch.stack([x] + [table(category[:, i]) for i, table in enumerate(self.embeddings)], 1)
+        below = torch.tril_indices(vectors.shape[1], vectors.shape[1], -1)
+        return self.top(torch.cat([x, torch.bmm(vectors, vectors.transpose(1, 2))[:, below[0], below[1]]], 1))

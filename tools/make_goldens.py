@@ -299,6 +299,9 @@ def main():
     zoo('unet3d', dict(N=1, depth=16, size=16, classes=2, width=1), architectures.Unet3d(1, 2),
         {'volume': ('f', (1, 1, 16, 16, 16), 0), 'label': ('I32', (1, 16, 16, 16), 2), 'weight': ('f', (1, 16, 16, 16), 2)}, all_of(sgd, lr=0.01, momentum=0.99),
         loss_of=lambda y, data: {'loss': (F.cross_entropy(y[0], data['label'].long(), reduction='none') * data['weight']).sum() / data['weight'].sum()})
+    zoo('dlrm', dict(N=6, numbers=4, fields=5, buckets=7, width=4, hidden=16), architectures.Dlrm(4, 5, 7, 4, 16),
+        {'number': ('f', (6, 4), 0), 'category': ('I32', (6, 5), 7), 'label': ('f', (6, 1), 2)}, all_of(sgd, lr=0.1),
+        loss_of=lambda y, data: {'loss': F.binary_cross_entropy_with_logits(y[0], data['label'])})
     carried = lambda y, data: y[0].losses
     make('pinn_heat', 'test/models/pinn_heat.nn', sizes(N=7, width=6), gradients.HeatEquation(6), {'x': ('f', (7, 1), 0), 't': ('f', (7, 1), 0)}, all_of(adam, lr=5e-3),
          loss_of=carried)
