@@ -15,7 +15,7 @@ import torch
 import check
 import models
 import models_transformers
-from nnc.from_torch import convert
+from nnc.importer import convert
 from nnc.text import snake_case
 
 NAMES = list(models_transformers.ARCHITECTURES)

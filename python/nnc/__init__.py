@@ -10,8 +10,8 @@ import importlib
 from typing import Any
 
 _WHERE = {                      # name: the module of this package that has it
-    'from_torch': 'from_torch',
-    'ImportFailed': 'from_torch',
+    'from_torch': 'importer',
+    'ImportFailed': 'importer',
     'load': 'library',
     'compile': 'library',
     'Net': 'library',

@@ -19,7 +19,7 @@ import unittest.mock
 
 import torch
 
-from nnc.from_torch import Program, convert
+from nnc.importer import Program, convert
 from nnc.safetensors import load, save
 from nnc.text import snake_case
 from patches import Wide, exact_hardsigmoid, smooth

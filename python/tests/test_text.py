@@ -2,7 +2,7 @@
 import pytest
 import torch
 
-from nnc.from_torch import ImportFailed, convert, from_torch
+from nnc.importer import ImportFailed, convert, from_torch
 
 
 def lines(text: str) -> int:

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from nnc.from_torch import from_torch
+from nnc.importer import from_torch
 from nnc.safetensors import load, save
 
 
