@@ -11,8 +11,13 @@
 
 typedef struct ModelTensor {
   nnc_tensor shown;          // as describe tells it
-  const NncTensor *tensor;   // Borrowed; NULL: a loss or metric
+  const NncTensor *tensor;   // Borrowed; NULL: a loss or metric. Of a value any of the taps that show it
   double value;              // of one: NaN where the last call has not computed it
+  // Of a value while a step runs that is asked for it: the caller's (Borrowed), memory for it where that has another
+  // type (Owned), and whether it has been there.
+  const nnc_tensor *asked;
+  void *unconverted;
+  bool known;
 } ModelTensor;
 
 struct nnc_net {
@@ -47,6 +52,7 @@ nnc_status model_refuse(nnc_net *net, const char *why);   // NNC_ERROR_ARGUMENT
 // model_tensors.c
 void model_list_tensors(nnc_net *net);                       // makes net->tensors
 ModelTensor *model_tensor(nnc_net *net, const char *name);   // NULL: there is none
+ModelTensor *model_value(nnc_net *net, const char *name);    // of a step
 void model_forget_results(nnc_net *net);                     // losses and metrics are not known
 void model_note_results(nnc_net *net, const Metrics *m);     // they are these
 // All inputs of f are among those given, and fit, each of `records` records; 0: of any number, the same for all, which

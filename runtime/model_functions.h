@@ -15,6 +15,8 @@ nnc_status model_find(nnc_net *net, const char *name, nnc_tensor *tensor);
 nnc_status model_get(nnc_net *net, const nnc_tensor *to);
 nnc_status model_set(nnc_net *net, const nnc_tensor *from);
 nnc_status model_step(nnc_net *net, int n, const nnc_tensor *inputs);
+nnc_status model_step_values(nnc_net *net, int n, const nnc_tensor *inputs, int n_values, const nnc_tensor *values);
+nnc_status model_begin_text(nnc_net *net);
 nnc_status model_evaluate(nnc_net *net, int n, const nnc_tensor *inputs);
 nnc_status model_predict(nnc_net *net, int n, const nnc_tensor *inputs, int n_outputs, const nnc_tensor *outputs);
 nnc_status model_save(nnc_net *net, const char *path, int what);
@@ -42,6 +44,8 @@ extern const nnc_model model_table;
                                  .get = model_get,                             \
                                  .set = model_set,                             \
                                  .step = model_step,                           \
+                                 .step_values = model_step_values,             \
+                                 .begin_text = model_begin_text,               \
                                  .evaluate = model_evaluate,                   \
                                  .predict = model_predict,                     \
                                  .save = model_save,                           \

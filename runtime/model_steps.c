@@ -10,6 +10,8 @@ typedef struct Inputs {
   const nnc_tensor *inputs;
   int64_t records;
   nnc_net *net;
+  int n_values;
+  const nnc_tensor *values;   // that a step is asked for
 } Inputs;
 
 static bool count_is_fine(int n, const nnc_tensor *tensors) { return n >= 0 && (n == 0 || tensors); }
@@ -23,21 +25,60 @@ static bool write_batch(void *context, const NncFunction *f, int64_t micro) {
   return true;
 }
 
+// Where it runs the caller's memory, or where the types differ memory of its own, gets the value.
+static void keep_value(void *context, const NncTensor *tensor, const char *arena) {
+  const Inputs *in = context;
+  ModelTensor *t = model_value(in->net, tensor->name);
+  if (!t->asked) return;
+  tensor_from_arena(tensor, arena, t->unconverted ? t->unconverted : t->asked->data);
+  t->known = true;
+}
+
+static nnc_status ask_value(nnc_net *net, const nnc_tensor *to) {
+  ModelTensor *t = to->name ? model_value(net, to->name) : NULL;
+  if (!t) return FAIL(NNC_ERROR_NAME, "a step has no value %s", to->name ? to->name : "without a name");
+  if (t->asked) return FAIL(NNC_ERROR_NAME, "%s is asked for twice", to->name);
+  nnc_status status = model_check_tensor(to, t->tensor->dtype, t->tensor->rank, t->tensor->dim, false);
+  if (status) return status;
+  t->asked = to, t->known = false;
+  if (t->tensor->dtype != (NncDtype)to->type) t->unconverted = xmalloc((size_t)t->tensor->bytes);
+  return NNC_OK;
+}
+
+static void give_values(nnc_net *net, bool ok) {
+  for (int i = 0; i < net->n_tensors; i++) {
+    ModelTensor *t = &net->tensors[i];
+    if (ok && t->asked && t->known && t->unconverted)
+      convert_elements(t->tensor->dtype, t->unconverted, (NncDtype)t->asked->type, t->asked->data,
+                       tensor_elements(t->tensor));
+    free(t->unconverted);
+    t->unconverted = NULL, t->asked = NULL;
+  }
+}
+
+static bool run_step(nnc_net *net, Inputs *in) {
+  TapFn tap = in->n_values ? keep_value : NULL;
+  if (in->n) return trainer_step_on(&net->run, &(Batches){.write = write_batch, .tap = tap, .context = in});
+  net->run.tap = tap, net->run.tap_context = in;
+  bool ok = trainer_step(&net->run);
+  net->run.tap = NULL;
+  return ok;
+}
+
 static nnc_status step(nnc_net *net, void *arguments) {
   Inputs *in = arguments;
   if (!(net->functions & SESSION_TRAIN)) return FAIL(NNC_ERROR_FUNCTION, "this instance does not train");
   const NncFunction *f = executor_function(net->s.train[0]);
   model_forget_results(net);
-  if (in->n == 0) {
-    if (!net->has_data)
-      return FAIL(NNC_ERROR_DATA, "no inputs are given, and create was not told to read the program's data");
-    if (!trainer_step(&net->run)) return NNC_ERROR_DEVICE;
-  } else {
-    in->records = function_batch(f) * trainer_micro_batches();
-    nnc_status status = model_check_inputs(net, f, in->n, in->inputs, &in->records);
-    if (status) return status;
-    if (!trainer_step_on(&net->run, &(Batches){.write = write_batch, .context = in})) return NNC_ERROR_DEVICE;
-  }
+  if (!in->n && !net->has_data)
+    return FAIL(NNC_ERROR_DATA, "no inputs are given, and create was not told to read the program's data");
+  in->records = function_batch(f) * trainer_micro_batches();
+  nnc_status status = in->n ? model_check_inputs(net, f, in->n, in->inputs, &in->records) : NNC_OK;
+  for (int i = 0; !status && i < in->n_values; i++) status = ask_value(net, &in->values[i]);
+  bool ok = !status && run_step(net, in);
+  if (in->n_values) give_values(net, ok);
+  if (status) return status;
+  if (!ok) return NNC_ERROR_DEVICE;
   model_note_results(net, &net->run.metrics);
   if (metrics_losses_finite(&net->run.metrics)) return NNC_OK;
   return FAIL(NNC_ERROR_NOT_FINITE, "the loss is not a finite number at step %lld", (long long)net->run.state.step);
@@ -47,6 +88,18 @@ nnc_status model_step(nnc_net *net, int n, const nnc_tensor *inputs) {
   if (!count_is_fine(n, inputs)) return model_refuse(net, "step: NULL");
   return model_call(net, step, &(Inputs){.n = n, .inputs = inputs, .net = net});
 }
+
+nnc_status model_step_values(nnc_net *net, int n, const nnc_tensor *inputs, int n_values, const nnc_tensor *values) {
+  if (!count_is_fine(n, inputs) || !count_is_fine(n_values, values)) return model_refuse(net, "step_values: NULL");
+  return model_call(net, step, &(Inputs){.n = n, .inputs = inputs, .net = net, .n_values = n_values, .values = values});
+}
+
+static nnc_status begin_text(nnc_net *net, void *arguments) {
+  (void)arguments;
+  return session_begin_text(&net->s, NULL) ? NNC_OK : NNC_ERROR_DEVICE;
+}
+
+nnc_status model_begin_text(nnc_net *net) { return model_call(net, begin_text, NULL); }
 
 // ---------------------------------------------------------------------------------------------------------------------
 // An evaluation

@@ -14,16 +14,20 @@ _Static_assert((int)NNC_MAX_DIM == (int)NNC_MAX_RANK, "dimensions");
 // ---------------------------------------------------------------------------------------------------------------------
 // What there is
 
-static ModelTensor *find_in(ModelTensor *tensors, int n, const char *name) {
-  for (int i = 0; i < n; i++)
-    if (!strcmp(tensors[i].shown.name, name)) return &tensors[i];
+static ModelTensor *find(nnc_net *net, const char *name, bool value) {
+  for (int i = 0; i < net->n_tensors; i++) {
+    const nnc_tensor *t = &net->tensors[i].shown;
+    if ((t->role == NNC_ROLE_VALUE) == value && !strcmp(t->name, name)) return &net->tensors[i];
+  }
   return NULL;
 }
 
-ModelTensor *model_tensor(nnc_net *net, const char *name) { return find_in(net->tensors, net->n_tensors, name); }
+ModelTensor *model_tensor(nnc_net *net, const char *name) { return find(net, name, false); }
+
+ModelTensor *model_value(nnc_net *net, const char *name) { return find(net, name, true); }
 
 static ModelTensor *add(nnc_net *net, const char *name, nnc_role role, NncDtype dtype) {
-  if (model_tensor(net, name)) return NULL;
+  if (find(net, name, role == NNC_ROLE_VALUE)) return NULL;
   ModelTensor *t = &net->tensors[net->n_tensors++];
   t->shown = (nnc_tensor){.name = name, .role = role, .type = (nnc_type)dtype, .bytes = dtype_bytes(dtype)};
   return t;
@@ -49,7 +53,7 @@ static void add_tensor(nnc_net *net, const NncTensor *t, nnc_role role, int64_t 
     made->shown.bytes *= batches;
   }
   bool filled = role == NNC_ROLE_INPUT && (batches > 1 || t->n_channels);   // in parts, or normalised on the way
-  if (role != NNC_ROLE_OUTPUT && !filled) made->shown.data = place_of(net, t);
+  if (role != NNC_ROLE_OUTPUT && role != NNC_ROLE_VALUE && !filled) made->shown.data = place_of(net, t);
 }
 
 static void add_function(nnc_net *net, const Executor *e, int64_t batches) {
@@ -69,6 +73,18 @@ static void add_results(nnc_net *net, const Executor *e) {
   }
 }
 
+static void add_values(nnc_net *net, const Executor *e) {
+  const NncFunction *f = e ? executor_function(e) : NULL;
+  for (int i = 0; f && i < f->n_steps; i++)
+    if (f->steps[i].kind == NNC_STEP_TAP) add_tensor(net, f->steps[i].tap, NNC_ROLE_VALUE, 1);
+}
+
+static int values_of(const NncFunction *f) {
+  int n = 0;
+  for (int i = 0; i < f->n_steps; i++) n += f->steps[i].kind == NNC_STEP_TAP;
+  return n;
+}
+
 static nnc_role role_of(NncRole role) {
   return role == NNC_PARAM ? NNC_ROLE_PARAMETER : role == NNC_STATE ? NNC_ROLE_STATE : NNC_ROLE_OPTIMIZER;
 }
@@ -81,13 +97,16 @@ void model_list_tensors(nnc_net *net) {
   for (int i = 0; i < program_phases(); i++) all[n_all++] = s->train[i];
   all[n_all++] = s->eval;
   for (int i = 0; i < s->n_predictions; i++) all[n_all++] = s->predict[i];
-  for (int i = 0; i < n_all; i++)
-    if (all[i]) n += (size_t)(executor_function(all[i])->n_args + executor_function(all[i])->n_results);
+  for (int i = 0; i < n_all; i++) {
+    const NncFunction *f = all[i] ? executor_function(all[i]) : NULL;
+    if (f) n += (size_t)(f->n_args + f->n_results + values_of(f));
+  }
   net->tensors = xcalloc(n, sizeof *net->tensors);
   for (int i = 0; i < n_all; i++) add_function(net, all[i], i < program_phases() ? trainer_micro_batches() : 1);
   for (int i = 0; i < nnc_program.n_persistent; i++)
     add_tensor(net, &nnc_program.persistent[i], role_of(nnc_program.persistent[i].role), 1);
   for (int i = 0; i < n_all; i++) add_results(net, all[i]);
+  for (int i = 0; i < program_phases(); i++) add_values(net, all[i]);
   free(all);
   model_forget_results(net);
 }
@@ -115,6 +134,7 @@ static nnc_status describe(nnc_net *net, void *arguments) {
   if (!q->name && (q->number < 0 || q->number >= net->n_tensors))
     return FAIL(NNC_ERROR_NAME, "no tensor with the number %lld of %d", (long long)q->number, net->n_tensors);
   const ModelTensor *t = q->name ? model_tensor(net, q->name) : &net->tensors[q->number];
+  if (!t && q->name) t = model_value(net, q->name);
   if (!t) return no_tensor(q->name);
   *q->tensor = t->shown;
   return NNC_OK;

@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-#define NNC_INTERFACE 1   // of nnc_model; another number is another table
+#define NNC_INTERFACE 2   // of nnc_model; another number is another table
 
 typedef struct nnc_net nnc_net;   // an instance: parameters, optimizer state, and the memory of a step
 
@@ -56,6 +56,7 @@ typedef enum nnc_role {
   NNC_ROLE_LOSS,        // results of the last step or evaluation, f64: means over its records
   NNC_ROLE_METRIC,
   NNC_ROLE_OUTPUT,   // of predict
+  NNC_ROLE_VALUE,    // of step_values; one that is an output of predict, too, has the same name
 } nnc_role;
 
 enum { NNC_MAX_DIM = 8 };
@@ -125,7 +126,7 @@ typedef struct nnc_model {
   // What the last call that failed said, perhaps several lines; "" before. Borrowed, until the next call.
   const char *(*last_error)(const nnc_net *net);
   nnc_status (*info)(nnc_net *net, nnc_info *info);
-  // The tensors with numbers from 0 to info's `tensors`, inputs first; find: by name.
+  // The tensors with numbers from 0 to info's `tensors`, inputs first; find: the first of that name.
   nnc_status (*describe)(nnc_net *net, int64_t number, nnc_tensor *tensor);
   nnc_status (*find)(nnc_net *net, const char *name, nnc_tensor *tensor);
   // A whole parameter, state, optimizer value or result, by its name, to or from the caller's memory. rank 0 and 0
@@ -136,6 +137,14 @@ typedef struct nnc_model {
   // program's own data. The loss and the metrics are then there for get. Types: as the input has, or convertible to it.
   // What the input's own data points to need not be copied.
   nnc_status (*step)(nnc_net *net, int n, const nnc_tensor *inputs);
+  // step, which also writes what it computes on the way into the caller's memory: outputs of the model, "output.net"
+  // say, and the gradients of parameters before clipping, "grad.linear.weight" say; describe tells which (the role
+  // NNC_ROLE_VALUE). Floats are converted. Of several micro-batches the outputs are those of the last one, gradients
+  // those of all. What a phase computes whose turn it was not stays as it was. It takes no memory beside the arena, but
+  // is slower: a program for a GPU then runs step by step.
+  nnc_status (*step_values)(nnc_net *net, int n, const nnc_tensor *inputs, int n_values, const nnc_tensor *values);
+  // States that go on with a text (continued=true) have their initial values again: the next step begins a text.
+  nnc_status (*begin_text)(nnc_net *net);
   // Loss and metrics, without training: of the given inputs, of `batch` records; n = 0: of all of the program's eval
   // data.
   nnc_status (*evaluate)(nnc_net *net, int n, const nnc_tensor *inputs);

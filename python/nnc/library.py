@@ -12,6 +12,7 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 import enum
+import fnmatch
 import os
 import shutil
 import subprocess
@@ -57,7 +58,7 @@ class Error(RuntimeError):
 _TYPES = ['f32', 'f64', 'bf16', 'f16', 'i32', 'i64', 'u8', 'bool']   # in the order of nnc_type
 _NUMPY = {'f32': '<f4', 'f64': '<f8', 'f16': '<f2', 'i32': '<i4', 'i64': '<i8', 'u8': '|u1', 'bool': '|b1'}
 _TYPE_OF = {text: _TYPES.index(name) for name, text in _NUMPY.items()}   # of an array's typestr
-_ROLES = ['input', 'parameter', 'state', 'optimizer', 'loss', 'metric', 'output']
+_ROLES = ['input', 'parameter', 'state', 'optimizer', 'loss', 'metric', 'output', 'value']
 _MAX_DIM = 8
 _FUNCTIONS = {'train': 1, 'evaluate': 2, 'predict': 4}
 
@@ -104,6 +105,8 @@ class _Model(ctypes.Structure):
                 ('get', _function(_P, _T)),
                 ('set', _function(_P, _T)),
                 ('step', _function(_P, ctypes.c_int, _T)),
+                ('step_values', _function(_P, ctypes.c_int, _T, ctypes.c_int, _T)),
+                ('begin_text', _function(_P)),
                 ('evaluate', _function(_P, ctypes.c_int, _T)),
                 ('predict', _function(_P, ctypes.c_int, _T, ctypes.c_int, _T)),
                 ('save', _function(_P, _S, ctypes.c_int)),
@@ -112,7 +115,7 @@ class _Model(ctypes.Structure):
                 ('set_number', _function(_P, _S, ctypes.c_double))]
 
 
-_INTERFACE = 1
+_INTERFACE = 2
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Arrays of others, by DLPack: the place, type, shape and strides of a tensor in a capsule
@@ -236,11 +239,12 @@ class Net:
         self._pointer = ctypes.c_void_p(pointer)
         self._model = model
         self._described: dict[str, _Tensor] = {}
+        self._values: dict[str, _Tensor] = {}   # of a step: they may have the names of outputs
         number = self._read_info().tensors
         for i in range(number):
             t = _Tensor()
             self._check(model.describe(pointer, i, t))
-            self._described[t.name.decode()] = t
+            (self._values if _ROLES[t.role] == 'value' else self._described)[t.name.decode()] = t
         self._results = _numbers_of_kind(self._described, ('loss', 'metric'))
         self._inputs: dict[tuple[int, tuple[str, ...]], Any] = {}   # C structs of inputs by thread and names
         self._step, self._evaluate = model.step, model.evaluate
@@ -297,6 +301,41 @@ class Net:
         if status:
             self._check(status)
         return self._measured()
+
+    @property
+    def values(self) -> dict[str, Tensor]:
+        """What `step_values` can be asked for, by name: outputs, `output.net` say, and gradients, `grad.linear.weight`."""
+        return {name: Tensor(name, 'value', _TYPES[t.type], tuple(t.dim[:t.rank])) for name, t in self._values.items()}
+
+    def step_values(self, wanted: str | Sequence[str], inputs: Mapping[str, Any] | None = None, /,
+                    **named: Any) -> tuple[dict[str, float], dict[str, np.ndarray]]:
+        """`step`, and what it computes on the way: its losses and metrics, and arrays of the values that are `wanted`, by
+        names or patterns as `grad.*`. Gradients are those before clipping. NaN and zeros stand for what a phase computes
+        whose turn it was not."""
+        patterns = [wanted] if isinstance(wanted, str) else list(wanted)
+        names = [name for name in self._values if any(fnmatch.fnmatchcase(name, p) for p in patterns)]
+        for p in patterns:
+            if not any(fnmatch.fnmatchcase(name, p) for name in names):
+                raise KeyError(f'a step has no value {p}; values tells which there are')
+        given = {**inputs, **named} if inputs else named
+        structs, kept = self._given(given) if given else (None, None)
+        made, to = {}, (_Tensor * len(names))()
+        for t, name in zip(to, names):
+            made[name] = self._empty(self._values[name])
+            t.name = name.encode()
+            _fill(t, made[name])
+        self._check(self._model.step_values(self._pointer, len(given), structs, len(to), to))
+        return self._measured(), made
+
+    @staticmethod
+    def _empty(t: _Tensor) -> np.ndarray:
+        array = np.empty(tuple(t.dim[:t.rank]), _NUMPY.get(_TYPES[t.type], '<f4'))
+        array.fill(np.nan if array.dtype.kind == 'f' else 0)
+        return array
+
+    def begin_text(self) -> None:
+        """States that go on with a text (`continued=true`) have their initial values again."""
+        self._check(self._model.begin_text(self._pointer))
 
     def evaluate(self, inputs: Mapping[str, Any] | None = None, /, **named: Any) -> dict[str, float]:
         """Losses and metrics of a batch in eval mode; without inputs of all of the program's eval data."""
@@ -448,7 +487,7 @@ class Net:
     def close(self) -> None:
         """Gives the memory back, once no view of it is left; else that happens when the net is forgotten."""
         self._pointer = ctypes.c_void_p()
-        self._described, self._results = {}, {}
+        self._described, self._values, self._results = {}, {}, {}
         self.__dict__.pop('_instance', None)
 
     def __enter__(self) -> Net:

@@ -97,6 +97,25 @@ def test_steps_are_torch(net):
     assert np.allclose(net.predict(image=image[:5]), module(torch.from_numpy(image[:5])).detach().numpy(), atol=1e-5)
 
 
+def test_values_of_a_step(net):
+    assert 'grad.hidden.weight' in net.values and net.values['output.net'].shape == (16, 3)
+    module, (image, label) = module_of(net), batch()
+    scores = module(torch.from_numpy(image))
+    loss = torch.nn.functional.cross_entropy(scores, torch.from_numpy(label))
+    loss.backward()
+    measured, values = net.step_values(['output.*', 'grad.*'], image=image, label=label)
+    assert set(values) == {'output.net'} | {f'grad.{name}' for name in net.parameters()} and net.steps_done == 1
+    assert abs(measured['loss'] - loss.item()) < 1e-6 and np.allclose(values['output.net'], scores.detach(), atol=1e-6)
+    for name, p in module.named_parameters():
+        assert np.allclose(values[f'grad.{name}'], p.grad, atol=1e-6), name
+        assert np.allclose(net[name], (p - 0.1 * p.grad).detach(), atol=1e-6)
+    only = net.step_values('grad.scores.bias', {'image': image, 'label': label})[1]
+    assert list(only) == ['grad.scores.bias'] and np.isfinite(only['grad.scores.bias']).all()
+    with pytest.raises(KeyError, match='no value grad.nothing'):
+        net.step_values('grad.nothing', image=image, label=label)
+    net.begin_text()
+
+
 def test_torch_tensors(net, folder):
     other = nnc.load(folder / 'libnet.so', seed=1)
     image, label = batch()

@@ -110,6 +110,21 @@ static void test_steps(nnc_net *net) {
   nnc_tensor wrong[3] = {inputs[0], inputs[1], inputs[0]};
   expect(net, m->step(net, 2, NULL), NNC_ERROR_ARGUMENT, "NULL");
   expect(net, m->step(net, -1, inputs), NNC_ERROR_ARGUMENT, "NULL");
+  double gradient[16 * 16];
+  nnc_tensor value[2] = {{.name = "grad.linear.weight", .type = NNC_TYPE_F64, .data = gradient}};
+  value[1] = value[0];
+  expect(net, m->step_values(net, 2, inputs, 1, NULL), NNC_ERROR_ARGUMENT, "NULL");
+  expect(net, m->step_values(net, 2, inputs, 2, value), NNC_ERROR_NAME, "grad.linear.weight is asked for twice");
+  value[1].name = "loss";
+  expect(net, m->step_values(net, 2, inputs, 2, value), NNC_ERROR_NAME, "a step has no value loss");
+  value[1].name = NULL;
+  expect(net, m->step_values(net, 2, inputs, 2, value), NNC_ERROR_NAME, "without a name");
+  value[0].type = NNC_TYPE_I32;
+  expect(net, m->step_values(net, 2, inputs, 1, value), NNC_ERROR_TYPE, "is f32, the caller's is i32");
+  value[0].type = NNC_TYPE_F64, value[0].bytes = 8;
+  expect(net, m->step_values(net, 2, inputs, 1, value), NNC_ERROR_SHAPE, "the caller's has []");
+  value[0].bytes = 0;
+  CHECK(m->step_values(net, 2, inputs, 1, value) == NNC_OK, "%s", m->last_error(net));   // all is as it was
   expect(net, m->step(net, 0, NULL), NNC_ERROR_DATA, "not told to read");
   expect(net, m->evaluate(net, 0, NULL), NNC_ERROR_DATA, "not told to read");
   expect(net, m->step(net, 1, inputs), NNC_ERROR_NAME, "needs the input label");

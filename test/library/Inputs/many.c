@@ -96,15 +96,24 @@ static void test_allocations(void) {
   nnc_tensor twenty = {.name = "image", .type = NNC_TYPE_U8, .rank = 4, .dim = {20, 1, 4, 4}, .data = many};
   for (int64_t i = 0; net_model.describe(net, i, &t) == NNC_OK; i++)
     if (t.role == NNC_ROLE_OUTPUT) out.name = t.name;
+  nnc_tensor values[2] = {{.role = NNC_ROLE_INPUT}};
+  for (int64_t i = 0; net_model.describe(net, i, &t) == NNC_OK; i++)
+    if (t.role == NNC_ROLE_VALUE && strcmp(t.name, "grad.linear.weight") != 0 && !values[0].name)
+      values[0] = (nnc_tensor){.name = t.name, .type = t.type, .data = malloc((size_t)t.bytes)};
+  static float gradient[16 * 16];
+  values[1] = (nnc_tensor){.name = "grad.linear.weight", .type = NNC_TYPE_F32, .data = gradient};
   long before = asked;
   for (int i = 0; i < 100; i++) {
     steps(&net_model, net, 1);
+    CHECK(net_model.step_values(net, 2, inputs, 2, values) == NNC_OK, "%s", net_model.last_error(net));
     CHECK(net_model.evaluate(net, 2, inputs) == NNC_OK, "%s", net_model.last_error(net));
     CHECK(net_model.predict(net, 1, &twenty, 1, &out) == NNC_OK, "%s", net_model.last_error(net));
     net_model.get(net, &(nnc_tensor){.name = "loss", .type = NNC_TYPE_F64, .data = &loss});
     net_model.set_number(net, "learning_rate", 0.01);
   }
   CHECK(asked == before, "%ld calls of malloc after create", asked - before);
+  CHECK(gradient[0] != 0 || gradient[17] != 0, "no gradient");
+  free(values[0].data);
   steps(&conv_model, conv, 1);
   long kept = asked - given_back;
   steps(&conv_model, conv, 100);
