@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Makes test/import/Inputs/NAME.nn and NAME.json: networks that nnc.from_torch has written, and what PyTorch computes with them in f64: loss and every gradient.
 
-usage: make_import_goldens.py [NAME...]       names of python/tests/models_transformers.py; needs torch and transformers, which nothing in `make check` does
+usage: make_import_goldens.py [NAME...]       names of python/tests/models_transformers.py; needs torch and transformers, which nothing in `make check` does,
+                                              and NNC=build/nnc, which lays the texts out
 Parameters and inputs are hashed (golden_format.py), so that the files stay small."""
 import json
 import os
@@ -15,7 +16,7 @@ import torch
 import check
 import models
 import models_transformers
-from nnc.importer import convert
+from nnc.importer import convert, formatted
 from nnc.text import snake_case
 
 NAMES = list(models_transformers.ARCHITECTURES)
@@ -57,7 +58,7 @@ def make(name):
               'parameters': {n: {'shape': list(p.shape), 'gradient': gf.digest(p.grad.reshape(-1).tolist())} for n, p in parameters.items() if p.grad is not None}}
     folder = os.path.join(ROOT, 'test', 'import', 'Inputs')
     with open(os.path.join(folder, name + '.nn'), 'w') as f:
-        f.write(f'# {name}: written by nnc.from_torch (tools/make_import_goldens.py), with the train section of its test.\n' + program.text + '\n' + check.train_section(program))
+        f.write(formatted(f'# {name}: written by nnc.from_torch (tools/make_import_goldens.py), with the train section of its test.\n' + program.text + '\n' + check.train_section(program)))
     with open(os.path.join(folder, name + '.json'), 'w') as f:
         f.write(json.dumps(golden, separators=(',', ':')) + '\n')
     return f'{len(program.text.splitlines())} lines'

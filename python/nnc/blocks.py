@@ -244,7 +244,7 @@ def make_block(name: str, regions: list, modules: list) -> Block:
         return None
 
     first = regions[0]
-    statements = [Statement(s.targets, transform(s.expr, fill), s.where) for s in first.statements]
+    statements = [Statement(s.targets, transform(s.expr, fill), s.where, s.called) for s in first.statements]
     types: list = [None] * len(first.inputs)
     dims = dimension_names(first.inputs)
     for i in {i for i, _ in explainer.used_dims}:
@@ -304,6 +304,8 @@ class Builder:
         splice(region, lambda r: not hasattr(r, 'block'))
         for s in region.statements:
             if isinstance(s.expr, RegionCall):
+                caller = s.expr.region.depth - 1
+                s.called = [v.callers[caller] if caller < len(v.callers) else None for v in s.targets]
                 s.expr = call_of(s.expr.region)
         simplify(region.statements, region.outputs)
 

@@ -5,6 +5,8 @@ import dataclasses
 import inspect
 import os
 import re
+import shutil
+import subprocess
 from typing import Any, Callable, Sequence
 
 import torch
@@ -12,11 +14,12 @@ import torch
 from . import torch_ops
 from .blocks import Builder
 from .constants import Constants
+from .dims import NAMES
 from .program import block_text, model_text
 from .regions import Region, RegionCall, Translator, connect, tree
 from .safetensors import save
 from .sizes import generalise
-from .text import RESERVED, Value, Var, snake_case
+from .text import RESERVED, Value, Var, measured, snake_case
 from .torch_ops import Known
 from .trace import trace
 
@@ -34,7 +37,8 @@ class Program:
     outputs: list
     batch: int | None
     weights: dict
-    sizes: list = dataclasses.field(default_factory=list)     # (name, axis, size) of its dims
+    sizes: list = dataclasses.field(default_factory=list)     # (name, axis, size) of the dims that inputs have
+    dims: list = dataclasses.field(default_factory=list)      # (name, size) of the others
 
     def save_weights(self, path: str) -> None:
         save(path, self.weights)
@@ -73,20 +77,30 @@ def name_inputs(block, module, region_inputs: list) -> list[str]:
 def convert(module: torch.nn.Module, args: Sequence, kwargs: dict | None = None, name: str | None = None, sizes: bool = True) -> Program:
     """The program of a module in the mode that it is in; ImportFailed names all that is in the way. Without `sizes` all sizes are numbers."""
     args, kwargs = tuple(args), dict(kwargs or {})
-    program = convert_once(module, args, kwargs, name)
+    state = module.state_dict()
+    measured.clear()
+    program = convert_once(module, args, kwargs, name, state)
     if sizes and program.batch is not None:
         names = [('N', 0, program.batch)] + [('T', 1, v.shape[1]) for v in program.inputs if v.dtype != 'f32' and len(v.shape) == 2][:1]
-        body = lambda a, k: convert_once(module, a, k, name).text
+        body = lambda a, k: convert_once(module, a, k, name, state).text
         program.text, program.sizes = generalise(program.text, body, args, kwargs, names)
     program.text = re.sub(r'^ *assert [\d +]+ <= \d+, .*\n', '', program.text, flags=re.MULTILINE)     # of sizes that have no name
-    lines = [f'dim {n} = {size}' for n, _, size in program.sizes]
-    program.text = '; '.join(lines) + '\n\n' + program.text if lines else program.text
+    measured.clear()
+    lines = [f'dim {n} = {size}\n' for n, *_, size in program.sizes + program.dims]
+    program.text = formatted(''.join(lines + ['\n'] * bool(lines)) + program.text)
     return program
 
 
-def convert_once(module: torch.nn.Module, args: tuple, kwargs: dict, name: str | None) -> Program:
+def formatted(text: str) -> str:
+    """In the language's one layout, where nnc is at hand, which knows it."""
+    nnc = os.environ.get('NNC') or shutil.which('nnc')
+    done = subprocess.run([nnc, 'fmt', '-'], input=text, capture_output=True, text=True) if nnc else None
+    return done.stdout if done and done.returncode == 0 else text
+
+
+def convert_once(module: torch.nn.Module, args: tuple, kwargs: dict, name: str | None, state: dict) -> Program:
     traced, _ = trace(module, args, kwargs, torch_ops.known_names())
-    translator = Translator(traced, module.state_dict())
+    translator = Translator(traced, state)
     root = tree(traced.steps, type(module).__module__ + '.' + type(module).__qualname__)
     translator.fill(root)
     if translator.problems:
@@ -103,12 +117,12 @@ def convert_once(module: torch.nn.Module, args: tuple, kwargs: dict, name: str |
     builder = Builder(root, module, torch_ops_functions() | {model_name})
     blocks = builder.run()
     lines: list[str] = []
-    globals_ = {'N', 'T'}
+    globals_ = {'N', 'T'} | NAMES
     for b in blocks:
         module_of = builder.submodule(Region('', b.path, '', []))
         lines += block_text(b, name_inputs(b, module_of, b.inputs), globals_) + ['']
-    lines += model_text(model_name, inputs, root.statements, outputs, globals_)
-    return Program(model_name, '\n'.join(lines) + '\n', inputs, outputs, batch, module_weights(module, constants.stored))
+    text, dims = model_text(model_name, inputs, root.statements, outputs, globals_)
+    return Program(model_name, '\n'.join(lines + text) + '\n', inputs, outputs, batch, module_weights(module, constants.stored), dims=dims)
 
 
 def each_region(region: Region, f: Callable) -> None:
@@ -148,4 +162,4 @@ def from_torch(module: torch.nn.Module, example_inputs: Sequence | torch.Tensor,
         text += '\n' + train_section(program, module, loss, optimizer)
     program.save_weights(stem + '.safetensors')
     with open(path, 'w', encoding='utf-8') as f:
-        f.write(text)
+        f.write(formatted(text))

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import re
 
-from .text import KEYWORDS, Call, Const, Expr, Index, List, Loop, Name, Op, Param, Statement, Value, Var, transform, walk
+from .text import KEYWORDS, RESERVED, Call, Const, Expr, Index, List, Loop, Name, Op, Param, Statement, Value, Var, transform, walk
 
 LONGEST = 40          # statements of a round
 FEWEST_NAMED = 5      # rounds of a loop over names such as layer1, which are written by themselves where they are fewer
@@ -12,6 +12,7 @@ FEWEST_NAMED = 5      # rounds of a loop over names such as layer1, which are wr
 def find_loops(statements: list, outputs: list, base: str) -> list:
     """The statements with loops for what repeats, the one that takes in most first."""
     keys = [statement_key(s, base) for s in statements]
+    paths = [[split(path_of(e) or '') for e in walk(s.expr)] if isinstance(s, Statement) else [] for s in statements]
     best = None
     for start in range(len(statements)):
         for length in range(1, min(LONGEST, (len(statements) - start) // 2) + 1):
@@ -19,12 +20,15 @@ def find_loops(statements: list, outputs: list, base: str) -> list:
                 continue
             rounds = 1
             while start + (rounds + 1) * length <= len(keys) and keys[start + (rounds - 1) * length:start + rounds * length] == keys[start + rounds * length:start + (rounds + 1) * length]:
+                if any(not counts_up(paths[start + (rounds - 1) * length + k], paths[start + rounds * length + k]) for k in range(length)):
+                    break
                 rounds += 1
             gain = (rounds - 1) * length
-            if rounds < 2 or (rounds < 3 and length < 3) or best and gain <= best[0]:
+            fewest = 2 if length >= 3 or is_row(statements[start]) else 3
+            if rounds < fewest or best and gain <= best[0]:
                 continue
             loop = None
-            while rounds >= (2 if length >= 3 else 3) and loop is None and not (best and (rounds - 1) * length <= best[0]):
+            while rounds >= fewest and loop is None and not (best and (rounds - 1) * length <= best[0]):
                 loop = make_loop(statements, outputs, base, start, length, rounds)
                 rounds -= 0 if loop else 1
             if loop:
@@ -35,6 +39,16 @@ def find_loops(statements: list, outputs: list, base: str) -> list:
     before, after = statements[:start], statements[end:]
     later = [v for s in [loop] + after for v in read_by(s)] + list(outputs)
     return find_loops(before, later, base) + [loop] + find_loops(after, outputs, base)
+
+
+def counts_up(before: list, after: list) -> bool:
+    """Whether the labels of one round are those of the round before, or have the next number."""
+    return all(p == q or p.isdigit() and q.isdigit() and int(q) == int(p) + 1 for a, b in zip(before, after) for p, q in zip(a, b))
+
+
+def is_row(s) -> bool:
+    """A call of a block that is labelled layer1.0 or so."""
+    return isinstance(s, Statement) and isinstance(s.expr, Call) and s.expr.fn not in RESERVED and re.search(r'\.\d+$', s.expr.label or '') is not None
 
 
 def read_by(s) -> list[Value]:
@@ -120,6 +134,8 @@ def build(windows: list, after: list, outputs: list, base: str) -> Loop:
     before = {p: Value(v.shape, v.dtype, v.hint) for p, v in initial.items()}
     body = template(windows[0], initial, before, carried_nodes, names, [counted_path(a, b, counter) for a, b in zip(nodes[0], nodes[1])])
     rows = [tuple(slots[k][w] for k in names) for w in range(len(windows))]
+    if names and len(windows) == 2 and len(windows[0]) == 1:
+        raise Mismatch
     if names and len(set(rows)) <= (len(rows) + 1) // 2:
         raise Mismatch                     # most rounds are equal: the others are better written by themselves
     unique: list[str] = list(dict.fromkeys(names.values()))
@@ -242,4 +258,4 @@ def template(window: list, initial: dict, before: dict, carried_nodes: set, name
             new.label = paths[k]
         return new
 
-    return [Statement(s.targets, fill(s.expr), s.where) for s in window]
+    return [Statement(s.targets, fill(s.expr), s.where, s.called) for s in window]

@@ -4,8 +4,9 @@ from __future__ import annotations
 import re
 
 from .blocks import Block
+from .dims import name_dims
 from .loops import find_loops
-from .text import KEYWORDS, WIDTH, Call, Const, Expr, If, Index, List, Loop, Name, Op, Param, Printer, Statement, Value, Var, initialiser, number, snake_case, walk
+from .text import KEYWORDS, WIDTH, Call, Const, Expr, If, Index, List, Loop, Name, Op, RESERVED, Param, Printer, Statement, Value, Var, initialiser, number, snake_case, walk
 
 INDENT = '    '
 FALLBACK = ['x', 'y', 'z', 'u', 'v', 'w']
@@ -33,8 +34,8 @@ class BodyPrinter:
         held = self.holds.get(name)
         return name not in KEYWORDS and name not in self.reserved and (held is None or held is keep or self.remaining.get(held, 0) <= 0)
 
-    def choose(self, v: Value) -> str:
-        hint = v.hint
+    def choose(self, v: Value, hint: str | None = None) -> str:
+        hint = hint or v.hint
         if hint and not re.fullmatch(r'[A-Za-z]\w*|_[A-Za-z]\w*', hint):
             hint = None
         options = ([snake_case(hint)] if hint else []) + FALLBACK
@@ -90,7 +91,14 @@ class BodyPrinter:
                     self.emit(f'assert {self.printer().expr(count)} <= {e.args[1].value}, "the sequence is longer than the table of positions"')
 
     def emit(self, line: str):
-        if len(self.indent + line) > WIDTH:
+        inside = re.fullmatch(r'(if [^{}]*\{) ([^{}]*) \}', line)
+        if len(self.indent + line) > WIDTH and inside:
+            self.lines.append(self.indent + inside[1])
+            self.indent += INDENT
+            self.emit(inside[2])
+            self.indent = self.indent[:-len(INDENT)]
+            line = '}'
+        elif len(self.indent + line) > WIDTH:
             line = break_pipes(line, self.indent, WIDTH)
         self.lines.append(self.indent + line)
 
@@ -109,13 +117,23 @@ class BodyPrinter:
 
     def assign(self, s: Statement):
         text = self.printer().expr(s.expr, -1)
+        carried = self.handed_on(s)
         self.spend(s.expr)
         names = []
-        for v in s.targets:
-            n = self.choose(v)
+        for v, called in zip(s.targets, s.called or [None] * len(s.targets)):
+            n = self.choose(v, called or carried)
             self.bind(v, n)
             names.append(n)
         self.emit(if_statement(s.expr, names, text) or f'{", ".join(names)} = {text}')
+
+    def handed_on(self, s: Statement) -> str | None:
+        """The name of what goes into a row of modules, for what comes out of it."""
+        while s is not None and s.called and len(s.targets) == 1 and isinstance(s.expr, Call):
+            first = s.expr.args[0] if s.expr.args else None
+            if not isinstance(first, Var) or first.value in self.name:
+                return self.name.get(first.value) if isinstance(first, Var) else None
+            s = self.pending.get(first.value)
+        return None
 
     def fit(self, e: Expr, extra: int):
         """Gives names to what is inlined into e until its text fits into a line."""
@@ -130,13 +148,18 @@ class BodyPrinter:
     def body(self, statements: list, outputs: list):
         self.count(statements, outputs)
         uses = dict(self.remaining)
+        for loop in [s for s in statements if isinstance(s, Loop)]:
+            for initial, _, after, _ in loop.carried:
+                called = [dict(zip(s.targets, s.called)).get(after) for s in loop.body if isinstance(s, Statement)]
+                if uses.get(initial) == 1:
+                    initial.hint = next((n for n in called if n), initial.hint)
         for s in statements:
             if isinstance(s, Loop):
                 self.loop(s)
                 continue
             self.fit(s.expr, 12)
             self.choose_inlined(s.expr)
-            if len(s.targets) == 1 and uses.get(s.targets[0], 0) == 1 and worth_inlining(s, statements, outputs):
+            if len(s.targets) == 1 and uses.get(s.targets[0], 0) == 1 and worth_inlining(s, statements):
                 self.pending[s.targets[0]] = s
             else:
                 self.assign(s)
@@ -183,9 +206,9 @@ class BodyPrinter:
             rounds = f'[{rounds}]' if len(loop.items[0]) == 1 else rounds
             head = f'for {names} in {rounds}'
         elif not loop.name:
-            head = f'repeat {len(loop.items)}'
+            head = f'repeat {loop.count or len(loop.items)}'
         else:
-            head = f'for {loop.name} in {loop.first}..{loop.first + len(loop.items)}'
+            head = f'for {loop.name} in {loop.first}..{loop.count or loop.first + len(loop.items)}'
         kept = {self.name[v] for v in self.name if self.remaining.get(v, 0) > 0} - {self.name[before] for _, before, _, _ in loop.carried}
         inner = BodyPrinter(self.reserved | inside | kept, self.base, loop.name)
         inner.name, inner.indent = dict(self.name), self.indent + INDENT
@@ -272,13 +295,21 @@ def inlined_values(e: Expr, pending: dict):
     return [x for x in walk(e) if isinstance(x, Var) and x.value in pending]
 
 
-def worth_inlining(s: Statement, statements: list, outputs: list) -> bool:
-    """What a following loop reads, or a tuple, gets a name."""
+def worth_inlining(s: Statement, statements: list) -> bool:
+    """What a following loop reads gets a name, and what the first module of a row of them reads: a stage begins on a line of its own."""
     v = s.targets[0]
     for t in statements:
         if isinstance(t, Loop) and v in reads(t):
             return False
+        if isinstance(t, Statement) and isinstance(t.expr, Call) and row_of(t.expr) and t.expr.args and isinstance(t.expr.args[0], Var) and t.expr.args[0].value is v:
+            return isinstance(s.expr, Call) and row_of(s.expr) == row_of(t.expr)
     return True
+
+
+def row_of(e: Call) -> str | None:
+    """layer1 of a call that is labelled layer1.0, of a block."""
+    row, _, number_ = (e.label or '').rpartition('.')
+    return row if number_.isdigit() and e.fn not in RESERVED else None
 
 
 def if_statement(e: Expr, names: list, text: str) -> str | None:
@@ -291,8 +322,14 @@ def if_statement(e: Expr, names: list, text: str) -> str | None:
 
 
 def break_pipes(line: str, indent: str, width: int) -> str:
-    """A long line goes on behind |>, or in its parentheses."""
-    parts = line.split(' |> ')
+    """A long line goes on at a |> that stands in no brackets."""
+    parts, depth, first = [], 0, 0
+    for i, c in enumerate(line):
+        depth += (c in '([{') - (c in ')]}')
+        if not depth and line.startswith(' |> ', i):
+            parts.append(line[first:i])
+            first = i + 4
+    parts.append(line[first:])
     if len(parts) == 1:
         return line
     out, current = [], parts[0]
@@ -331,7 +368,8 @@ def block_text(block: Block, input_names: list, globals_: set) -> list[str]:
     return [head + ' {'] + p.lines + ['}']
 
 
-def model_text(name: str, inputs: list, statements: list, outputs: list, globals_: set) -> list[str]:
+def model_text(name: str, inputs: list, statements: list, outputs: list, globals_: set) -> tuple[list[str], list]:
+    """The model's lines, and (name, size) of its dims that are none of its inputs."""
     p = BodyPrinter(globals_, '')
     parameters_ = []
     for v in inputs:
@@ -340,8 +378,9 @@ def model_text(name: str, inputs: list, statements: list, outputs: list, globals
         shape = ', '.join(map(str, v.shape))
         parameters_.append(f'{wanted}: {v.dtype}[{shape}]')
     statements = find_loops(statements, outputs, '')
+    dims = name_dims(statements, inputs, outputs)
     p.assert_positions(statements)
     p.declare(statements)
     p.body(statements, outputs)
     p.finish(outputs)
-    return [f'model {name}({", ".join(parameters_)}) {{'] + p.lines + ['}']
+    return [f'model {name}({", ".join(parameters_)}) {{'] + p.lines + ['}'], dims

@@ -27,6 +27,7 @@ class Region:
     statements: list = dataclasses.field(default_factory=list)   # Statement; of a Region inside: one whose expr is a RegionCall
     inputs: list = dataclasses.field(default_factory=list)
     outputs: list = dataclasses.field(default_factory=list)
+    depth: int = 0                   # modules around it
 
     def regions(self):
         for i in self.items:
@@ -64,7 +65,7 @@ def tree(steps: list, root_class: str) -> Region:
             depth += 1
         del open_regions[depth:]
         for key, path, cls in stack[depth - 1:]:
-            r = Region(key, path, cls, [])
+            r = Region(key, path, cls, [], depth=len(open_regions))
             open_regions[-1].items.append(r)
             open_regions.append(r)
         open_regions[-1].items.append(s)
@@ -207,6 +208,7 @@ def torch_ops_place(step: Step) -> str:
 
 def name_value(v: Expr, step: Step):
     if isinstance(v, Var) and v.value.hint is None:
+        v.value.callers = step.callers
         for names in step.hints:
             if len(names) == 1 and names[0]:
                 v.value.hint = names[0]

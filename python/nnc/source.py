@@ -53,8 +53,8 @@ def statement_keys(stack_trace: str | None) -> tuple:
 
 
 def name_hints(traces: list[str | None]) -> list[list[list[str]]]:
-    """For each operation of a traced sequence the names that its result has in the source, the innermost first: of the statements whose last operation it is, and of those
-    that assign several names, for operations that make several values."""
+    """For each operation of a traced sequence the names that its result has in the frames of the source, the outermost first: those of statements whose last operation it is,
+    and of those that assign several names, for operations that make several values; else none."""
     keys = [statement_keys(t) for t in traces]
     hints: list[list[list[str]]] = []
     for i, own in enumerate(keys):
@@ -62,7 +62,6 @@ def name_hints(traces: list[str | None]) -> list[list[list[str]]]:
         names = []
         for depth, (key, targets) in enumerate(own):
             ends = depth >= len(following) or following[depth][0] != key
-            if targets and (ends or len(targets) > 1):
-                names.append(targets)
-        hints.append(list(reversed(names)))
+            names.append(targets if ends or len(targets) > 1 else [])
+        hints.append(names)
     return hints

@@ -7,18 +7,21 @@ import dataclasses
 import re
 from typing import Any, Callable, Iterator
 
+import torch
+
 KEYWORDS = set('dim let block model train import param for in repeat if else checkpoint assert and or not true false as state update'.split())
 WIDTH = 120
 
 
 class Value:
-    """A tensor of the traced program. `hint` is its name in the Python source, if it has one there."""
-    __slots__ = ('shape', 'dtype', 'hint', 'where', 'serial')
+    """A tensor of the traced program. `hint` is its name in the Python source, if it has one there; `callers` those that it has in the forward of each
+    module around it, the outermost first, or None."""
+    __slots__ = ('shape', 'dtype', 'hint', 'callers', 'where', 'serial')
     count = 0
 
     def __init__(self, shape, dtype: str, hint: str | None = None, where: str = ''):
         Value.count += 1
-        self.shape, self.dtype, self.hint, self.where, self.serial = list(shape), dtype, hint, where, Value.count
+        self.shape, self.dtype, self.hint, self.callers, self.where, self.serial = list(shape), dtype, hint, [], where, Value.count
 
 
 class Expr:
@@ -149,6 +152,7 @@ class Statement:
     targets: list
     expr: Expr
     where: str = ''          # file:line of the Python source
+    called: list = dataclasses.field(default_factory=list)     # of a call of a block the names that its results have where it is called
 
 
 @dataclasses.dataclass(eq=False)
@@ -160,6 +164,7 @@ class Loop:
     items: list              # per round: the values of `names`
     body: list
     carried: list
+    count: str = ''          # the dim that says how many rounds there are; '': the number
 
 
 def walk(e: Expr) -> Iterator[Expr]:
@@ -217,17 +222,28 @@ def number(v: Any) -> str:
     return re.sub(r'e-0*', 'e-', s)
 
 
+measured: dict[int, tuple] = {}      # id: the tensor, mean, variance, least and largest element; of large tables each takes a while
+
+
+def measure(t: torch.Tensor) -> tuple:
+    if id(t) not in measured:
+        variance, mean = torch.var_mean(t if t.dtype == torch.float64 else t.float(), correction=0)
+        least, largest = torch.aminmax(t)
+        measured[id(t)] = (t, float(mean), float(variance), float(least), float(largest))
+    return measured[id(t)][1:]
+
+
 def moments(tensors: list) -> tuple[float, float]:
     """Mean, and deviation: the root of the mean of the tensors' variances."""
     count = sum(t.numel() for t in tensors)
-    mean = sum(float(t.double().sum()) for t in tensors) / count
-    return mean, (sum(float((t.double() - t.double().mean()).square().sum()) for t in tensors) / count) ** 0.5
+    weigh = lambda k: sum(measure(t)[k] * t.numel() for t in tensors) / count
+    return weigh(0), weigh(1) ** 0.5
 
 
 def initialiser(tensors: list) -> str:
     """zeros, ones, a number, or a normal distribution with the deviation of these values, in two digits."""
     first = float(tensors[0].reshape(-1)[0])
-    if all(bool((t == first).all()) for t in tensors):
+    if all(measure(t)[2:] == (first, first) for t in tensors):
         return {0.0: 'zeros', 1.0: 'ones'}.get(first, number(float(f'{first:.6g}')))
     mean, deviation = moments(tensors)
     shift = f', mean={number(float(f"{mean:.2g}"))}' if abs(mean) > deviation else ''
@@ -295,7 +311,7 @@ class Printer:
         left, right = (p + 1, p) if e.op == '**' else (p, p + 1)
         if p == 4:
             left = right = 5
-        space = ' ' if e.op not in ('**',) else ' '
+        space = '' if p in (6, 8) else ' '
         return f'{self.expr(e.args[0], left)}{space}{e.op}{space}{self.expr(e.args[1], right)}', p
 
     def slice(self, s) -> str:

@@ -37,6 +37,7 @@ class Step:
     modules: tuple            # ((key, path, class name), ...), the outermost first
     trace: str | None
     hints: list               # lists of names, the innermost statement first
+    callers: list             # the name that its result has in each frame, the outermost first, or None
 
 
 @dataclasses.dataclass
@@ -104,17 +105,18 @@ def canonical_names(module: torch.nn.Module) -> dict[str, str]:
 def signature(module: torch.nn.Module, ep) -> tuple[dict, dict]:
     names, s = canonical_names(module), ep.graph_signature
     parameters, buffers = {}, {}
+    of_parameters, of_buffers, of_constants = s.inputs_to_parameters, s.inputs_to_buffers, s.inputs_to_lifted_tensor_constants     # each is made anew when it is asked for
     for node in ep.graph.nodes:
         if node.op != 'placeholder':
             continue
-        if node.name in s.inputs_to_parameters:
-            parameters[node] = names.get(s.inputs_to_parameters[node.name], s.inputs_to_parameters[node.name])
-        elif node.name in s.inputs_to_buffers:
-            name = s.inputs_to_buffers[node.name]
+        if node.name in of_parameters:
+            parameters[node] = names.get(of_parameters[node.name], of_parameters[node.name])
+        elif node.name in of_buffers:
+            name = of_buffers[node.name]
             tensor = ep.state_dict[name] if name in ep.state_dict else ep.constants[name]
             buffers[node] = (names.get(name, name), tensor)
-        elif node.name in s.inputs_to_lifted_tensor_constants:
-            name = s.inputs_to_lifted_tensor_constants[node.name]
+        elif node.name in of_constants:
+            name = of_constants[node.name]
             buffers[node] = (name, ep.constants[name])
     return parameters, buffers
 
@@ -256,7 +258,8 @@ def finish(graph, ordered, ep, parameters, buffers, constants, alias, training, 
             live.update(reads[node].values())
     kept.reverse()
     hints = source.name_hints([n.stack_trace for n in kept])
-    steps = [Step(n, op_name(n), module_stack(n), n.stack_trace, h) for n, h in zip(kept, hints)]
+    steps = [Step(n, op_name(n), module_stack(n), n.stack_trace, [names for names in reversed(h) if names], [names[0] if len(names) == 1 and names[0] else None for names in h])
+             for n, h in zip(kept, hints)]
     for n in kept:
         n.meta['reads'] = reads[n]
     used = ep.graph_signature.user_inputs

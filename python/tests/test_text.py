@@ -1,4 +1,7 @@
 """The texts: close to what a person writes, with the names of the source."""
+import os
+import subprocess
+
 import pytest
 import torch
 
@@ -14,14 +17,16 @@ def test_resnet50_is_as_short_as_by_hand():
     text = convert(torchvision.models.resnet50(), (torch.randn(2, 3, 64, 64),)).text
     assert lines(text) <= 1.5 * 21                       # models/resnet50.nn without its train section
     assert 'block bottleneck(x, channels, stride=1, downsample=false)' in text
-    assert 'for i in 1..6 { out = bottleneck(out, 256) as "layer3.{i}" }' in text
+    assert '    x = bottleneck(x, 256, stride=2, downsample=true) as "layer3.0"\n    for i in 1..6 { x = bottleneck(x, 256) as "layer3.{i}" }\n' in text
+    assert 'dim classes = 1000\n' in text and '|> linear(classes) as fc' in text and 'dim layers' not in text
     assert 'image' not in text and 'f32[N, 3, 64, 64]' in text
 
 
 def test_resnet18_names_the_stride_of_its_shortcut():
     torchvision = pytest.importorskip('torchvision')
     text = convert(torchvision.models.resnet18(), (torch.randn(2, 3, 64, 64),)).text
-    assert 'if downsample { x = x |> conv2d(channels, stride=stride, bias=false) as "downsample.0"' in text
+    assert 'if downsample {\n        x = x |> conv2d(channels, stride=stride, bias=false) as "downsample.0"' in text
+    assert '    x = x |> basic_block(128, stride=2, downsample=true) as "layer2.0" |> basic_block(128) as "layer2.1"\n' in text     # a line for each stage
 
 
 def gpt2(layers: int = 3):
@@ -36,10 +41,20 @@ def test_gpt2():
     assert 'attention(query_states, key_states, value_states, heads=4, causal=true, dropout=0.1)' in text
     assert 'gelu(approximate=true)' in text and 'input_ids: i64[N, T]' in text and 'embedding(iota(T), 16, 32' in text
     assert text.count('as "transformer.wte"') == 2       # tied weights
+    assert 'dim vocabulary = 50\ndim layers = 3\n' in text and 'linear(vocabulary, bias=false)' in text
+    assert '    for i in 0..layers { hidden_states = gpt2_block(hidden_states) as "transformer.h.{i}" }\n' in text
     assert 'conv1d_layer(96) as c_attn' in text          # not a second conv1d
     assert 'param weight: f32[D, nf] = normal(0.01' in text and 'param bias: f32[nf]\n' in text
     assert text.count('init=normal(0.0') == 2
     assert 'assert T <= 16, ' in text
+
+
+@pytest.mark.skipif('NNC' not in os.environ, reason='nnc lays the text out')
+def test_the_layout_is_the_formatters(tmp_path):
+    torchvision = pytest.importorskip('torchvision')
+    for name, module, example in [('r', torchvision.models.resnet18(), torch.randn(2, 3, 64, 64)), ('g', gpt2(), torch.zeros(2, 8, dtype=torch.long))]:
+        from_torch(module, example, str(tmp_path / f'{name}.nn'), loss=torch.nn.functional.cross_entropy)
+        subprocess.run([os.environ['NNC'], 'fmt', '--check', str(tmp_path / f'{name}.nn')], check=True)
 
 
 class Initialised(torch.nn.Module):
