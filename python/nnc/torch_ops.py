@@ -484,6 +484,8 @@ def axis_from_end(dim: int, rank: int) -> int:
 @op('cat', 'concat', 'concatenate')
 def cat(t, tensors, dim):
     items = [x for x in tensors if t.shape(x) != [0]]
+    if len(items) == 1:
+        return items[0]
     return call('concat', items, axis=(axis_from_end(dim, len(t.out.shape)), -1))
 
 

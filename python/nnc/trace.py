@@ -3,6 +3,7 @@
 Nothing here knows the .nn language but the set of operations that have a translator (torch_ops.TABLE)."""
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import operator
 from typing import Any
@@ -125,9 +126,23 @@ def unknown_ops(traced: Traced, known: set) -> list[Step]:
     return [s for s in traced.steps if s.op not in known]
 
 
+@contextlib.contextmanager
+def without_caches(module: torch.nn.Module):
+    """Keys and values that models of transformers hand out for the next token are no output of a network that is trained."""
+    configs = {id(c): c for c in (getattr(m, 'config', None) for m in module.modules()) if getattr(c, 'use_cache', False) is True}
+    try:
+        for c in configs.values():
+            c.use_cache = False
+        yield
+    finally:
+        for c in configs.values():
+            c.use_cache = True
+
+
 def trace(module: torch.nn.Module, args: tuple, kwargs: dict, known: set) -> tuple[Traced, list[Step]]:
     """The operations of a module on these inputs, and those without a translator that nothing is known to be made of."""
-    ep = torch.export.export(module, args, kwargs, strict=False)
+    with without_caches(module):
+        ep = torch.export.export(module, args, kwargs, strict=False)
     inline_regions(ep)
     shorten_growing_concats(ep.graph)
     functional = False

@@ -31,7 +31,7 @@ def test_resnet18_names_the_stride_of_its_shortcut():
 
 def gpt2(layers: int = 3):
     transformers = pytest.importorskip('transformers')
-    config = transformers.GPT2Config(n_layer=layers, n_embd=32, n_head=4, vocab_size=50, n_positions=16, use_cache=False, bos_token_id=0, eos_token_id=0)
+    config = transformers.GPT2Config(n_layer=layers, n_embd=32, n_head=4, vocab_size=50, n_positions=16, bos_token_id=0, eos_token_id=0)
     return transformers.GPT2LMHeadModel(config)
 
 
