@@ -4,6 +4,7 @@ A tree holds no names of variables: it refers to values (Var). Names are given w
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 from typing import Any, Callable, Iterator
 
@@ -216,6 +217,8 @@ def number(v: Any) -> str:
         return '"' + v.replace('\\', '\\\\').replace('"', '\\"') + '"'
     if isinstance(v, int):
         return str(v)
+    if math.isinf(v):
+        return '1e30' if v > 0 else '-1e30'     # the language has no infinity; a softmax makes the same zeros of it
     s = repr(float(v))
     if re.fullmatch(r'-?\d+e-?\d+', s):
         return re.sub(r'e-0*', 'e-', s)

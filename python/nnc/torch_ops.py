@@ -6,6 +6,7 @@ The in-place form (relu_) has the entry of the other one."""
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any, Callable
 
 import torch
@@ -380,6 +381,8 @@ def group_norm(t, x, groups, weight, bias, eps, cudnn):
 @op('embedding')
 def embedding(t, weight, indices, padding_idx=-1, scale=False, sparse=False):
     path = module_of(weight)
+    if padding_idx >= 0:
+        warnings.warn(f'{path or "embedding"}: padding_idx={padding_idx} is left out: the row is trained as all others')
     if path is None:
         return call('gather', weight, indices)
     initial = {'init': Initial(weight.tensors)} if weight.tensors else {}

@@ -86,6 +86,28 @@ def test_gpt2_equals_torch():
     check(gpt2(2), (torch.randint(0, 50, (2, 8)),))
 
 
+class Masked(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.p = torch.nn.Linear(8, 8)
+        self.register_buffer('mask', torch.tril(torch.ones(6, 6)), persistent=False)
+
+    def forward(self, x):
+        h = self.p(x)
+        scores = (h @ h.transpose(1, 2)).masked_fill(self.mask[:x.size(1), :x.size(1)] == 0, float('-inf'))
+        return scores.softmax(-1) @ h
+
+
+def test_infinity_is_a_large_number():
+    from check import check
+    check(Masked(), (torch.randn(2, 5, 8),))
+
+
+def test_a_padding_row_is_said_to_be_trained():
+    with pytest.warns(UserWarning, match='padding_idx=0'):
+        convert(torch.nn.Embedding(5, 4, padding_idx=0), (torch.ones(2, 3, dtype=torch.long),))
+
+
 class Unknown(torch.nn.Module):
     def forward(self, x):
         return torch.linalg.qr(x)[0] + torch.fft.fft(x).real
