@@ -269,6 +269,7 @@ typedef struct RematSweepPoint {
   double lower_bound;     // added time that no plan within the budget can go below; INFINITY: certain that none fits
   int recomputed;         // executions beyond the first of each step
   bool feasible;          // arena_bytes <= budget_bytes
+  int64_t far_bytes;      // of the second arena
 } RematSweepPoint;
 
 typedef struct RematSweep {
@@ -285,7 +286,7 @@ typedef struct RematSweep {
 // is. False, and an empty sweep, when it has no @train.
 bool nn_remat_sweep(MlirModule module, const NnTarget *target, const RematGoal *search, double step, RematSweep *out);
 void nn_remat_sweep_free(RematSweep *sweep);
-// "budget_bytes,arena_bytes,overhead,lower_bound,recomputed,feasible" and a line per point.
+// "budget_bytes,arena_bytes,overhead,lower_bound,recomputed,feasible,far_bytes" and a line per point.
 void nn_remat_sweep_print(const RematSweep *sweep, FILE *out);
 
 #endif

@@ -12,6 +12,13 @@ static RematSweepPoint *add_point(RematSweep *sweep) {
   return &sweep->points[sweep->n++];
 }
 
+// Executions beyond the first of each of the steps. Copies, which have numbers behind theirs, are none.
+static int count_again(const RematPlan *plan, int n_steps) {
+  int again = 0;
+  for (int i = 0; plan->exec && i < plan->n; i++) again += plan->exec[i] < n_steps;
+  return plan->exec ? again - n_steps : 0;
+}
+
 // Plans one budget; false when it cannot be met.
 static bool plan_budget(RematSweep *sweep, RematForms *forms, const RematGoal *goal) {
   RematPlan plan;
@@ -22,8 +29,9 @@ static bool plan_budget(RematSweep *sweep, RematForms *forms, const RematGoal *g
                                         .arena_bytes = plan.arena,
                                         .overhead = overhead,
                                         .lower_bound = fits ? fmin(least, overhead) : least,
-                                        .recomputed = plan.exec ? plan.n - forms->items[form].p.n_steps : 0,
-                                        .feasible = fits};
+                                        .recomputed = count_again(&plan, forms->items[form].p.n_steps),
+                                        .feasible = fits,
+                                        .far_bytes = plan.far_arena};
   remat_plan_free(&plan);
   return fits;
 }
@@ -67,10 +75,10 @@ void nn_remat_sweep_free(RematSweep *sweep) {
 }
 
 void nn_remat_sweep_print(const RematSweep *sweep, FILE *out) {
-  fputs("budget_bytes,arena_bytes,overhead,lower_bound,recomputed,feasible\n", out);
+  fputs("budget_bytes,arena_bytes,overhead,lower_bound,recomputed,feasible,far_bytes\n", out);
   for (int i = 0; i < sweep->n; i++) {
     const RematSweepPoint *p = &sweep->points[i];
-    fprintf(out, "%lld,%lld,%.6f,%.6f,%d,%d\n", (long long)p->budget_bytes, (long long)p->arena_bytes, p->overhead,
-            p->lower_bound, p->recomputed, p->feasible);
+    fprintf(out, "%lld,%lld,%.6f,%.6f,%d,%d,%lld\n", (long long)p->budget_bytes, (long long)p->arena_bytes, p->overhead,
+            p->lower_bound, p->recomputed, p->feasible, (long long)p->far_bytes);
   }
 }

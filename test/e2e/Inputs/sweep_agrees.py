@@ -17,7 +17,7 @@ def compile_for(budget):
 lines = subprocess.run([nnc, *options, '--sweep'], capture_output=True, text=True, check=True).stdout.split()[1:]
 points = [line.split(',') for line in lines]
 assert any(point[5] == '0' for point in points), lines
-for budget, arena, overhead, _, _, feasible in points[-4:]:
+for budget, arena, overhead, _, _, feasible, _ in points[-4:]:
     found, smallest = compile_for(budget)
     if feasible == '1':
         assert found is not None and abs(found - float(overhead)) < 1e-6, (budget, overhead, found)
