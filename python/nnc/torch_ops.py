@@ -455,7 +455,7 @@ def transpose(t, x, a, b):
     return x if a == b else call('transpose', x, dims)
 
 
-@op('t', 'numpy_T')
+@op('t', 'numpy_T', 'mT')
 def matrix_transpose(t, x):
     return call('transpose', x)
 
@@ -614,6 +614,32 @@ def argmax(t, x, dim, keepdim):
 
 for _n in ('softmax', 'log_softmax'):
     TABLE[f'aten.{_n}'] = TABLE[f'aten._{_n}'] = lambda t, x, dim, *rest, _n=_n: call(_n, x, axis=(axis_from_end(dim, len(t.shape(x))), -1))
+
+
+@op('linalg_cholesky', 'cholesky')
+def cholesky(t, x, upper=False):
+    return call('transpose', call('cholesky', x)) if upper else call('cholesky', x)
+
+
+def solved(left: bool, x: Expr, b: Expr, *rest, function: str = 'solve', **names) -> Expr:
+    """y with x y = b, or with y x = b."""
+    if left:
+        return call(function, x, b, *rest, **names)
+    return call('transpose', call(function, call('transpose', x), call('transpose', b), *rest, **names))
+
+
+@op('linalg_solve')
+def solve(t, x, b, left=True):
+    return solved(left, x, b)
+
+
+@op('linalg_solve_triangular')
+def solve_triangular(t, x, b, upper, left=True, unitriangular=False):
+    return solved(left, x, b, function='solve_triangular', upper=(bool(upper) == bool(left), False), unit=(bool(unitriangular), False))
+
+
+for _n, _m in (('inv', 'linalg_inv'), ('inv', 'inverse'), ('det', 'linalg_det'), ('det', 'det'), ('slogdet', 'linalg_slogdet'), ('slogdet', 'slogdet'), ('logdet', 'logdet')):
+    TABLE['aten.' + _m] = lambda t, x, name=_n: call(name, x)
 
 
 @op('matmul', 'mm', 'bmm')

@@ -44,6 +44,27 @@ def test_windows_and_wide_values():
     check(Windows(), (torch.randn(2, 2, 7, 5),))
 
 
+class Matrices(nn.Module):
+    """A Gaussian of a learnt covariance: its factor, what it solves on either side, its determinant."""
+
+    def __init__(self):
+        super().__init__()
+        self.root = nn.Parameter(torch.eye(4) + 0.1 * torch.randn(4, 4))
+
+    def forward(self, x):
+        covariance = self.root @ self.root.T + torch.eye(4)
+        lower, upper = torch.linalg.cholesky(covariance), torch.linalg.cholesky(covariance, upper=True)
+        y = torch.linalg.solve(covariance, x) + torch.linalg.solve(covariance, x.mT, left=False).mT
+        z = torch.linalg.solve_triangular(lower, x, upper=False) + torch.linalg.solve_triangular(upper, x.mT, upper=True, left=False).mT
+        z = z + torch.linalg.solve_triangular(lower, x, upper=False, unitriangular=True) + torch.inverse(covariance) @ x
+        sign, size = torch.linalg.slogdet(self.root)
+        return y + z * sign + size + torch.linalg.det(self.root) + torch.logdet(covariance)
+
+
+def test_linear_algebra():
+    check(Matrices(), (torch.randn(3, 4, 2),))
+
+
 @pytest.mark.parametrize('dtype', ['f64', 'f32'])
 @pytest.mark.parametrize('make, shape', [(Mlp, (4, 10)), (Lenet, (2, 1, 28, 28))])
 def test_equals_torch(make, shape, dtype):
