@@ -18,7 +18,7 @@ typedef struct PredictOptions {
   int64_t seed;   // of the draws; -1: not given
   DeviceOptions device;
   bool json;
-  SampleOptions sample;   // temperature -1: not given
+  SampleOptions sample;   // temperature -1, length_penalty NaN: not given
 } PredictOptions;
 
 static const char *model_of(const NncFunction *f) { return f->name[7] ? f->name + 8 : nnc_program.model; }
@@ -62,6 +62,14 @@ static const char *read_temperature(char *text, void *out) {
   return NULL;
 }
 
+static const char *read_power(char *text, void *out) {
+  char *end;
+  double v = strtod(text, &end);
+  if (end == text || *end || !(fabs(v) <= 100)) return "a number from -100 to 100";
+  *(double *)out = v;
+  return NULL;
+}
+
 static const char *read_share(char *text, void *out) {
   char *end;
   double v = strtod(text, &end);
@@ -75,13 +83,15 @@ static bool check_options(const PredictOptions *o, const char *extra) {
   const SampleOptions *s = &o->sample;
   const NncFunction *f = program_prediction(o->model);
   bool shown = o->classes || o->labels, sampled = s->count > 0, draws = sampled || o->draw || (f && function_draws(f));
-  bool sampling = s->prompt || s->temperature >= 0 || s->top_k || s->top_p > 0 || s->recompute || s->beams;
+  bool sampling = s->prompt || s->end || s->temperature >= 0 || s->top_k || s->top_p > 0 || s->recompute || s->beams;
   bool drawing = s->temperature >= 0 || s->top_k || s->top_p > 0 || o->seed >= 0;
   const char *fault = extra ? "unexpected argument"
-                      : sampled && (o->inputs || o->outputs || o->json || o->classes)
-                          ? "--sample goes without --inputs, --outputs, --classes and --json"
+                      : sampled && (o->outputs || o->json || o->classes)
+                          ? "--sample goes without --outputs, --classes and --json"
                       : !sampled && sampling
-                          ? "--prompt, --temperature, --top-k, --top-p, --beams and --recompute are for --sample"
+                          ? "--prompt, --end, --temperature, --top-k, --top-p, --beams and --recompute are for "
+                            "--sample"
+                      : isfinite(s->length_penalty) && !s->beams ? "--length-penalty is for --beams"
                       : s->beams && drawing
                           ? "--beams draws nothing: without --temperature, --top-k, --top-p and --seed"
                       : sampled && (o->model || o->draw) ? "--sample goes without --model and --draw"
@@ -117,6 +127,7 @@ static const Option options[] = {
            "N tokens that go on with the prompt, for language models", .least = 1),
     OPTION(PredictOptions, sample.prompt, "prompt", "TEXT", TEXT,
            "the text, or the numbers of tokens where they are not bytes and have no labels"),
+    OPTION(PredictOptions, sample.end, "end", "TOKEN", TEXT, "a text ends before it, if it comes within N tokens"),
     OPTION(PredictOptions, sample.temperature, "temperature", "T", READ,
            "of the draws: 1 as the model says, less is safer, 0 always the likeliest (default 1)",
            .read = read_temperature),
@@ -125,6 +136,8 @@ static const Option options[] = {
            "draw from the likeliest of these whose probabilities add up to P", .read = read_share),
     OPTION(PredictOptions, sample.beams, "beams", "K", INTEGER,
            "not drawn: the likeliest text that a search finds which goes on with K at once", .least = 1),
+    OPTION(PredictOptions, sample.length_penalty, "length-penalty", "A", READ,
+           "of texts that have ended the likeliest by log probability / length ** A (default 1)", .read = read_power),
     OPTION(PredictOptions, sample.recompute, "recompute", NULL, FLAG,
            "compute the whole context for each token, also in a program of nnc --kv-cache"),
     OPTION(PredictOptions, seed, "seed", "S", INTEGER, "of the draws (default {seed}; with --sample 0)"),
@@ -132,7 +145,7 @@ static const Option options[] = {
     OPTIONS_OF_DEVICE(PredictOptions),
 };
 static const Command command = {.usage = "[--model=NAME] --inputs=FILE [OPTION]...\n[--model=NAME] --draw=N "
-                                         "[OPTION]...\n--sample=N [--prompt=TEXT] [OPTION]...",
+                                         "[OPTION]...\n--sample=N [--prompt=TEXT] [--inputs=FILE] [OPTION]...",
                                 .print_more = print_inputs,
                                 OPTIONS(options)};
 
@@ -141,10 +154,11 @@ static int parse_options(int argc, char **argv, PredictOptions *o) {
   if (status >= 0) return status;
   if (!check_options(o, optind < argc ? argv[optind] : NULL)) return options_misused(argv[0], NULL);
   SampleOptions *s = &o->sample;
-  s->labels = o->labels, s->weights = o->weights, s->device = o->device;
+  s->labels = o->labels, s->weights = o->weights, s->inputs = o->inputs, s->device = o->device;
   s->seed = o->seed >= 0 ? (uint64_t)o->seed : 0;
   if (s->temperature < 0) s->temperature = 1;
   if (s->top_p == 0) s->top_p = 1;
+  if (!isfinite(s->length_penalty)) s->length_penalty = 1;
   return -1;
 }
 
@@ -314,7 +328,7 @@ static bool predict_file(const PredictOptions *o, const NncFunction *f) {
 }
 
 int cmd_predict(int argc, char **argv) {
-  PredictOptions o = {.seed = -1, .sample.temperature = -1};
+  PredictOptions o = {.seed = -1, .sample.temperature = -1, .sample.length_penalty = NAN};
   int status = parse_options(argc, argv, &o);
   if (status >= 0) return status;
   const NncFunction *f = find_model(&o);

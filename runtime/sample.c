@@ -13,14 +13,35 @@
 // ---------------------------------------------------------------------------------------------------------------------
 // What is sampled from
 
+// The input that is the text: that which the caches are made for, else the only one that the file lacks. NULL: none.
+static const NncTensor *find_text(Sampler *p, const NncFunction *f) {
+  const NncFunction *one = program_function("decode");
+  const NncTensor *found = NULL;
+  int inputs = 0, texts = 0;
+  for (int i = 0; i < f->n_args; i++) {
+    const NncTensor *t = &f->args[i];
+    if (t->role != NNC_INPUT) continue;
+    inputs++;
+    const NncTensor *cached = one ? function_input(one, t->name) : NULL;
+    bool text = one ? cached && !cached->whole : !p->opened || !safetensors_find(&p->file, t->name);
+    if (text) found = t, texts++;
+  }
+  p->reads = inputs > 1;
+  return texts == 1 && found->rank == 2 && !dtype_is_float(found->dtype) ? found : NULL;
+}
+
 static bool find_tensors(Sampler *p, const NncFunction *f) {
-  int inputs = 0;
-  for (int i = 0; i < f->n_args; i++)
-    if (f->args[i].role == NNC_INPUT) p->input = &f->args[i], inputs++;
-  if (inputs != 1 || p->input->rank != 2 || p->input->dtype == NNC_F32 || p->input->dtype == NNC_F64) {
-    report_error("--sample is for a language model, whose one input is tokens [batch, length]; see predict --help for "
-                 "the inputs of %s",
-                 nnc_program.model);
+  p->input = find_text(p, f);
+  if (!p->input) {
+    report_error("--sample is for a language model, whose one input is tokens [batch, length]%s; see predict --help "
+                 "for the inputs of %s",
+                 p->opened ? " but for those of --inputs" : ", or the others come from --inputs", nnc_program.model);
+    return false;
+  }
+  if (p->reads != p->opened) {
+    report_error(p->reads ? "--sample: the inputs of %s beside the text, %s, come from --inputs"
+                          : "--sample: %s has no input beside the text, %s, that --inputs could give",
+                 nnc_program.model, p->input->name);
     return false;
   }
   for (int i = 0; i < f->n_results && !p->output; i++) {
@@ -64,37 +85,57 @@ static int64_t find_label(const Labels *l, const char *text, size_t *length) {
   return best;
 }
 
-static bool check_token(const Sampler *p, int64_t token, int64_t at) {
+static bool check_token(const Sampler *p, const char *option, int64_t token, int64_t at) {
   int64_t limit = p->input->limit > 0 ? p->input->limit : p->tokens;
   if (token >= 0 && token < limit) return true;
-  report_error("--prompt: token %lld at position %lld is outside of 0..%lld", (long long)token, (long long)at,
+  report_error("%s: token %lld at position %lld is outside of 0..%lld", option, (long long)token, (long long)at,
                (long long)(limit - 1));
+  return false;
+}
+
+// The token that stands at `at` in the text of an option, and how long it is there. -1 after reporting.
+static int64_t read_token(const Sampler *p, const char *option, const char *text, const char *at, size_t *length) {
+  int64_t token;
+  char *end;
+  *length = 1;
+  if (p->text) {
+    token = (unsigned char)*at;
+  } else if (p->labels.n) {
+    token = find_label(&p->labels, at, length);
+    if (token < 0) {
+      report_error("%s: no label is the beginning of \"%s\"", option, at);
+      return -1;
+    }
+  } else {
+    token = strtoll(at, &end, 10);
+    if (end == at) {
+      report_error("%s: expected the numbers of tokens, found \"%s\"; --labels=FILE gives tokens a text", option, at);
+      return -1;
+    }
+    *length = (size_t)(end - at) + strspn(end, ", ");
+  }
+  return check_token(p, option, token, at - text) ? token : -1;
+}
+
+// A line's end may be written as the file of labels writes it.
+static bool read_end(Sampler *p) {
+  const char *text = p->o->end;
+  size_t length;
+  p->end = -1;
+  if (!text) return true;
+  if ((p->text || p->labels.n) && strcmp(text, "\\n") == 0) text = "\n";
+  p->end = read_token(p, "--end", text, text, &length);
+  if (p->end < 0 || (*text && !text[length])) return p->end >= 0;
+  report_error("--end is one token, found \"%s\"", text);
   return false;
 }
 
 static bool read_prompt(Sampler *p) {
   const char *text = p->o->prompt ? p->o->prompt : "";
   for (const char *at = text; *at;) {
-    int64_t token;
-    size_t length = 1;
-    char *end;
-    if (p->text) {
-      token = (unsigned char)*at;
-    } else if (p->labels.n) {
-      token = find_label(&p->labels, at, &length);
-      if (token < 0) {
-        report_error("--prompt: no label is the beginning of \"%s\"", at);
-        return false;
-      }
-    } else {
-      token = strtoll(at, &end, 10);
-      if (end == at) {
-        report_error("--prompt: expected the numbers of tokens, found \"%s\"; --labels=FILE gives tokens a text", at);
-        return false;
-      }
-      length = (size_t)(end - at) + strspn(end, ", ");
-    }
-    if (!check_token(p, token, at - text)) return false;
+    size_t length;
+    int64_t token = read_token(p, "--prompt", text, at, &length);
+    if (token < 0) return false;
     append(p, token);
     at += length;
   }
@@ -149,6 +190,7 @@ static bool run_model(Sampler *p, int64_t first, int64_t after) {
     int64_t k = first + i % p->context, token = k < p->n ? token_at(p, i / p->context, k) : after;
     convert_elements(NNC_I64, &token, p->input->dtype, at + i * element, 1);
   }
+  if (p->reads && !inputs_read(&p->source, f, p->record, p->s.arena.base)) return false;
   session_write_aside(&p->s, f, 0);
   return executor_run(p->s.predict[0], NULL, NULL);
 }
@@ -177,10 +219,11 @@ static bool fill_caches(Sampler *p, int64_t n) {
   for (int i = 0; i < to->n_args && ok; i++) {   // in the same order
     const NncTensor *t = &to->args[i];
     if (t->role != NNC_CACHE) continue;
-    int64_t row = t->bytes / t->dim[0], text = row * p->context;
+    int64_t row = t->whole ? t->bytes : t->bytes / t->dim[0], text = row * p->context;
     char *cache = p->s.arena.base + t->offset;
     memset(cache, 0, (size_t)t->bytes);
-    for (int64_t first = 0; first < t->bytes; first += text)
+    if (t->whole) memcpy(cache, aside + at, (size_t)t->bytes);
+    for (int64_t first = 0; first < t->bytes && !t->whole; first += text)
       memcpy(cache + first, aside + at + first, (size_t)(n * row));
     ok = arena_push(&p->s.arena, t->offset, t->bytes);
     at += t->bytes;
@@ -189,15 +232,16 @@ static bool fill_caches(Sampler *p, int64_t n) {
   return ok;
 }
 
-// The beginning of the text at once, where that is quicker than token by token.
-static bool is_quicker_at_once(const Sampler *p) {
+// The beginning of the text at once, where that is quicker than token by token; always of a model that reads more,
+// whose caches then hold what it has read.
+static bool begins_at_once(const Sampler *p) {
   const NncFunction *all = executor_function(p->s.predict[0]), *one = executor_function(p->s.decode);
-  return p->passed == 0 && predicted_seconds(all) < (double)p->n * predicted_seconds(one);
+  return p->passed == 0 && (p->reads || predicted_seconds(all) < (double)p->n * predicted_seconds(one));
 }
 
 // The scores of what follows the sequence, of which the first `passed` tokens are in the caches.
 static bool run_cached(Sampler *p) {
-  if (is_quicker_at_once(p)) {
+  if (begins_at_once(p)) {
     if (!run_model(p, 0, 0)) return false;
     // the scores may lie where the caches go
     if (!read_scores(p, p->s.predict[0], p->n - 1, p->context) || !fill_caches(p, p->n)) return false;
@@ -264,12 +308,13 @@ static bool sample(Sampler *p) {
   for (int64_t i = 0; i < p->n; i++) sampler_print(p, p->sequence[i], i == 0);
   for (int64_t i = 0; i < p->o->count && !signals_stop_requested(); i++) {
     if (!sampler_run(p, 0)) return false;
-    double uniform = philox_uniform(p->o->seed, philox_stream("sample"), (uint64_t)i);
+    double uniform = philox_uniform(p->o->seed, philox_stream("sample"), (uint64_t)(p->record * p->o->count + i));
     int64_t token = draw_token(p->scores, p->tokens, &options, uniform);
     if (token < 0) {
       report_error("the scores after token %lld are not finite numbers", (long long)p->n);
       return false;
     }
+    if (token == p->end) break;
     append(p, token);
     sampler_print(p, token, false);
     fflush(stdout);
@@ -297,26 +342,53 @@ static bool make_beams(Sampler *p) {
   }
   p->beams = (int)p->o->beams;
   p->sequence = xrealloc(p->sequence, sizeof *p->sequence * (size_t)(p->beams * room));
-  for (int b = 1; b < p->beams; b++) memcpy(p->sequence + b * room, p->sequence, sizeof *p->sequence * (size_t)p->n);
   p->capacity = room;
   return true;
+}
+
+// The text of a record begins with the prompt.
+static bool begin_text(Sampler *p, const int64_t *prompt) {
+  for (int b = 0; b < p->beams; b++) memcpy(p->sequence + b * p->capacity, prompt, sizeof *prompt * (size_t)p->prompt);
+  p->n = p->prompt;
+  p->passed = 0;
+  return session_begin_text(&p->s, NULL) && (!p->s.decode || session_clear_caches(&p->s));
+}
+
+static bool write_texts(Sampler *p, int64_t records) {
+  size_t bytes = sizeof *p->sequence * (size_t)p->n;
+  int64_t *prompt = memcpy(xmalloc(bytes), p->sequence, bytes);
+  p->prompt = p->n;
+  bool ok = begin_text(p, prompt) && check_causal(p);
+  for (p->record = 0; p->record < records && ok; p->record++)
+    ok = begin_text(p, prompt) && (p->o->beams ? beam_search(p) : sample(p));
+  free(prompt);
+  return ok;
+}
+
+static bool open_inputs(Sampler *p) {
+  const char *path = p->o->inputs;
+  return !path || (p->opened = safetensors_open(path, &p->file));
 }
 
 bool sample_text(const SampleOptions *o) {
   Sampler p = {.o = o, .beams = 1};
   const NncFunction *f = program_function("predict");
   int functions = SESSION_PREDICT | (program_function("decode") && !o->recompute ? SESSION_DECODE : 0);
-  bool ok = labels_open(&p.labels, o->labels) && find_tensors(&p, f) && read_prompt(&p) && make_beams(&p) &&
-            session_open(&p.s, functions, f, &o->device) && weights_load_given(o->weights, &p.s.arena) &&
-            arena_push_persistent(&p.s.arena) && session_begin_text(&p.s, NULL) &&
-            (!p.s.decode || session_clear_caches(&p.s));
+  int64_t records = 1;
+  bool ok = labels_open(&p.labels, o->labels) && open_inputs(&p) && find_tensors(&p, f) && read_prompt(&p) &&
+            read_end(&p) && make_beams(&p);
+  p.source = (InputSource){.file = &p.file, .written = p.input, .alike = true};
+  ok = ok && (!p.reads || inputs_check(&p.source, f, &records)) && session_open(&p.s, functions, f, &o->device) &&
+       weights_load_given(o->weights, &p.s.arena) && arena_push_persistent(&p.s.arena);
+  uint64_t sum = checksum_of(p.sequence, p.n * (int64_t)sizeof *p.sequence) +
+                 (ok && p.reads ? ranks_file_sum(o->inputs) : 0);
   ok = ranks_begin_together(ok, &p.s, o->weights, (RankFact){"--sample", (uint64_t)o->count, true},
-                            (RankFact){"another prompt", checksum_of(p.sequence, p.n * (int64_t)sizeof *p.sequence),
-                                       false});
+                            (RankFact){"another prompt", sum, false});
   if (ok) p.scores = xmalloc(sizeof *p.scores * (size_t)(p.beams * p.tokens));
-  ok = ok && ranks_end_together(check_causal(&p) && (o->beams ? beam_search(&p) : sample(&p)));
+  ok = ok && ranks_end_together(write_texts(&p, records));
   session_close(&p.s);
   labels_close(&p.labels);
+  if (p.opened) safetensors_close(&p.file);
   free(p.sequence);
   free(p.scores);
   return ok;

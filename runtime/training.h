@@ -182,9 +182,12 @@ int64_t draw_token(double *scores, int64_t n, const DrawOptions *o, double unifo
 // sample.c
 typedef struct SampleOptions {
   const char *weights, *labels, *prompt;   // NULL: the default
+  const char *inputs;                      // of a model that reads more than the text; NULL: none
+  const char *end;                         // the token that ends a text; NULL: none
   int64_t count, top_k;                    // tokens to draw; of how many likeliest, 0: all
   double top_p;                            // of the likeliest whose probabilities add up to that, 1: all
   double temperature;                      // 0: always the likeliest
+  double length_penalty;                   // of beams
   int64_t beams;                           // of a search for the likeliest text instead of draws; 0: draws
   bool recompute;                          // the whole context for each token, also where there are caches
   uint64_t seed;

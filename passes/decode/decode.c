@@ -5,7 +5,8 @@
 //
 // A value that depends on the tokens has one axis of positions, of T elements, which is followed from op to op; in
 // @decode that axis has one element. A value that does not depend on them is computed as it was, or, where it meets
-// positions, at the one position: an iota along that axis becomes the number of the position, a table its row.
+// positions, at the one position: an iota along that axis becomes the number of the position, a table its row. What
+// follows from other inputs alone, the text that an encoder reads, @predict computes once, and @decode is given.
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,17 +21,19 @@
 enum { MAX_DEPTH = 64 };   // of what is followed back for its value at a position
 
 typedef struct Cache {
-  MlirValue argument, updated;   // in @decode
-  MlirValue whole;               // in @predict: the keys or values of all positions
+  MlirValue argument, updated;   // in @decode; the same where it is not changed
+  MlirValue whole;               // in @predict: the keys or values of all positions, or what other inputs decide
 } Cache;
 
 typedef struct Decode {
   MlirModule module;
   MlirOperation predict, decode;   // the functions
   NnBuilder b;                     // at the end of @decode
+  int text;                        // the argument of @predict that is the tokens
   MlirValue tokens, position;      // arguments of @decode: [B, 1] of tokens, [1] of i32
   int64_t length;                  // T
   PtrMap axes;                     // of @predict's values that depend on the tokens: their axis of positions
+  PtrMap given;                    // @predict's values that other inputs decide, but not the tokens
   PtrMap made;                     // @predict's values: what computes them in @decode, by place in `values`
   int n_values;
   MlirValue *values;        // Owned
@@ -58,8 +61,22 @@ static void note(Decode *d, PtrMap *map, MlirValue of, MlirValue made) {
   *ARRAY_ADD(d->values, d->n_values) = made;
 }
 
+static bool is_given(const Decode *d, MlirValue v) { return ptr_map_get(&d->given, v.ptr) >= 0; }
+
+static MlirValue add_cache(Decode *d, NnType type, MlirValue whole, bool fixed) {
+  char name[32];
+  snprintf(name, sizeof name, "cache.%d", d->n_caches);
+  NnAttr attrs[] = {NN_STR(ATTR_role, "cache"), NN_STR(ATTR_name, name), NN_BOOL(ATTR_whole, true)};
+  MlirValue argument = nn_function_add_arg(d->decode, type, d->b.loc, fixed ? 3 : 2, attrs);
+  *ARRAY_ADD(d->caches, d->n_caches) = (Cache){argument, argument, whole};
+  return argument;
+}
+
 // In @decode: as it was or, where it depends on the tokens, with one position.
-static MlirValue made_of(const Decode *d, MlirValue v) { return d->values[ptr_map_get(&d->made, v.ptr)]; }
+static MlirValue made_of(Decode *d, MlirValue v) {
+  if (ptr_map_get(&d->made, v.ptr) < 0) note(d, &d->made, v, add_cache(d, nn_value_type(v), v, true));   // given
+  return d->values[ptr_map_get(&d->made, v.ptr)];
+}
 
 static NnType with_one(NnType t, int axis) {
   if (axis >= 0) t.dim[axis] = 1;
@@ -194,15 +211,13 @@ static MlirValue cached(Decode *d, MlirValue whole, int axis) {
   for (int i = 0; i < type->rank; i++) *(i < axis ? &outer : &inner) *= i == axis ? 1 : type->dim[i];
   NnType table = nn_type(nn_dtype_wide(type->dtype), 2, (int64_t[]){outer * d->length, inner}),
          indices = nn_type(NN_I32, 1, &outer);
-  char name[32];
-  snprintf(name, sizeof name, "cache.%d", d->n_caches);
-  NnAttr attrs[] = {NN_STR(ATTR_role, "cache"), NN_STR(ATTR_name, name)};
-  MlirValue argument = nn_function_add_arg(d->decode, table, b->loc, 2, attrs), row = nn_iota(b, indices, 0);
+  int place = d->n_caches;
+  MlirValue argument = add_cache(d, table, whole, false), row = nn_iota(b, indices, 0);
   row = nn_binary(b, NN_OP_mul, row, nn_constant(b, indices, (double)d->length));
   row = nn_binary(b, NN_OP_add, row, nn_broadcast(b, d->position, indices, (int64_t[]){0}));
   MlirValue operand[] = {nn_reshape(b, nn_cast(b, x, table.dtype), 2, (int64_t[]){outer, inner}), row, argument};
   MlirValue updated = nn_result(nn_build(b, NN_OP_scatter_add_to, 3, operand, 0, NULL, NULL), 0);
-  *ARRAY_ADD(d->caches, d->n_caches) = (Cache){argument, updated, whole};
+  d->caches[place].updated = updated;
   return nn_cast(b, nn_reshape(b, updated, type->rank, type->dim), type->dtype);
 }
 
@@ -214,16 +229,20 @@ static bool attention_at_position(Decode *d, MlirOperation op) {
     int has = axis_of(d, nn_operand(op, i));
     if (has >= 0 && has != axis) return refuse(d, op, "attention is over another axis than that of the positions");
   }
-  if (!a.causal) return refuse(d, op, "attention sees the positions behind its own: causal=true is not given");
-  if (a.n_queries != d->length || a.n_keys != d->length)
+  bool all = !a.causal && axis_of(d, nn_operand(op, 1)) < 0 && axis_of(d, nn_operand(op, 2)) < 0;
+  if (!a.causal && !all) return refuse(d, op, "attention sees the positions behind its own: causal=true is not given");
+  if (a.n_queries != d->length || (!all && a.n_keys != d->length) || (all && a.window > 0))
     return refuse(d, op, "attention has other queries or keys than the positions");
   if (a.dropout > 0) return refuse(d, op, "attention drops at random");
   for (int i = 3; i < (int)mlirOperationGetNumOperands(op); i++)
     if (axis_of(d, nn_operand(op, i)) >= 0) return refuse(d, op, "the mask or bias of attention depends on the tokens");
-  MlirValue operand[5] = {operand_at(d, nn_operand(op, 0), axis)}, seen = seen_keys(d, &a);
-  for (int i = 1; i < 3; i++) operand[i] = cached(d, nn_operand(op, i), axis);
-  if (a.mask >= 0) seen = nn_binary(b, NN_OP_and, seen, made_of(d, nn_operand(op, a.mask)));
-  operand[n++] = seen;
+  MlirValue operand[5] = {operand_at(d, nn_operand(op, 0), axis)}, seen = all ? nn_null_value() : seen_keys(d, &a);
+  for (int i = 1; i < 3; i++) operand[i] = all ? made_of(d, nn_operand(op, i)) : cached(d, nn_operand(op, i), axis);
+  if (a.mask >= 0) {
+    MlirValue mask = made_of(d, nn_operand(op, a.mask));
+    seen = all ? mask : nn_binary(b, NN_OP_and, seen, mask);
+  }
+  if (!nn_value_is_null(seen)) operand[n++] = seen;
   if (a.bias >= 0) operand[n++] = at_position(d, nn_operand(op, a.bias), 2, 0);
   NnAttr attrs[] = {NN_F64A("scale", a.scale), NN_STR("layout", a.heads_last ? "bthd" : "bhtd"),
                     NN_F64A("softcap", a.softcap)};
@@ -354,10 +373,15 @@ static void copy_op(Decode *d, MlirOperation op) {
 static bool decode_op(Decode *d, MlirOperation op) {
   NnOp kind = nn_op_of(op);
   int axis = -1;
-  if (kind == NN_OP_NONE) return refuse(d, op, "a loop over the sequence");
-  if (nn_op_info(kind)->kind == NN_KIND_MARK) return true;
+  bool given = false;
+  if (kind != NN_OP_NONE && nn_op_info(kind)->kind == NN_KIND_MARK) return true;
   d->b.loc = mlirOperationGetLocation(op);
   for (intptr_t i = 0; i < mlirOperationGetNumOperands(op) && axis < 0; i++) axis = axis_of(d, nn_operand(op, i));
+  for (intptr_t i = 0; i < mlirOperationGetNumOperands(op) && axis < 0; i++) given |= is_given(d, nn_operand(op, i));
+  for (intptr_t r = 0; given && r < mlirOperationGetNumResults(op); r++)
+    ptr_map_set(&d->given, nn_result(op, r).ptr, 1);
+  if (given) return true;
+  if (kind == NN_OP_NONE) return refuse(d, op, "a loop over the sequence");
   if (axis >= 0) return kind == NN_OP_attention ? attention_at_position(d, op) : compute_one(d, op, axis);
   copy_op(d, op);
   return true;
@@ -366,27 +390,35 @@ static bool decode_op(Decode *d, MlirOperation op) {
 // ---------------------------------------------------------------------------------------------------------------------
 // The function
 
-// The arguments of @predict, of the tokens one position, then which that is.
+static bool is_input(MlirOperation func, int a) {
+  char role[16];
+  return !strcmp(nn_arg_str(func, a, ATTR_role, role, sizeof role, ""), "input");
+}
+
+// The arguments of @predict, of the tokens one position and of other inputs none, then which position that is.
 static bool add_arguments(Decode *d) {
   MlirContext ctx = mlirModuleGetContext(d->module);
   MlirBlock from = nn_function_body(d->predict), to = nn_function_body(d->decode);
-  int n = (int)mlirBlockGetNumArguments(from), inputs = 0;
+  int n = (int)mlirBlockGetNumArguments(from), kept = 0;
   MlirAttribute all = mlirOperationGetAttributeByName(d->predict, nn_string_ref("arg_attrs")),
                 *dictionaries = allocate_array((size_t)n + 1, sizeof *dictionaries);
   for (int a = 0; a < n; a++) {
     char role[16];
     MlirValue v = mlirBlockGetArgument(from, a);
     NnType t = nn_value_type(v);
-    bool input = !strcmp(nn_arg_str(d->predict, a, ATTR_role, role, sizeof role, ""), "input");
-    bool tokens = input && t.rank == 2 && !nn_dtype_is_float(t.dtype) && ++inputs == 1;
-    if ((input && !tokens) || !strcmp(role, "rng")) {
+    bool tokens = a == d->text;
+    if (!strcmp(nn_arg_str(d->predict, a, ATTR_role, role, sizeof role, ""), "rng")) {
       free(dictionaries);
-      return refuse(d, d->predict, input ? "its input is not tokens [batch, length] alone" : "it draws random numbers");
+      return refuse(d, d->predict, "it draws random numbers");
+    }
+    if (!tokens && is_input(d->predict, a)) {
+      ptr_map_set(&d->given, v.ptr, 1);
+      continue;
     }
     NnType type = with_one(t, tokens ? 1 : -1);
     MlirValue made = mlirBlockAddArgument(to, nn_type_to_mlir(ctx, &type), mlirOperationGetLocation(d->predict));
     note(d, &d->made, v, made);
-    dictionaries[a] = mlirArrayAttrGetElement(all, a);
+    dictionaries[kept++] = mlirArrayAttrGetElement(all, a);
     if (!tokens) continue;
     d->tokens = made, d->length = t.dim[1];
     ptr_map_set(&d->axes, v.ptr, 1);
@@ -397,10 +429,10 @@ static bool add_arguments(Decode *d) {
   MlirNamedAttribute attrs[] = {nn_named(ctx, ATTR_name, mlirStringAttrGet(ctx, nn_string_ref("position"))),
                                 nn_named(ctx, ATTR_role, mlirStringAttrGet(ctx, nn_string_ref("input"))),
                                 nn_named(ctx, ATTR_whole, mlirBoolAttrGet(ctx, true))};
-  dictionaries[n] = mlirDictionaryAttrGet(ctx, 3, attrs);
-  nn_function_set_arg_attrs(d->decode, n + 1, dictionaries);
+  dictionaries[kept] = mlirDictionaryAttrGet(ctx, 3, attrs);
+  nn_function_set_arg_attrs(d->decode, kept + 1, dictionaries);
   free(dictionaries);
-  return inputs == 1 || refuse(d, d->predict, "it has no input of tokens");
+  return true;
 }
 
 static bool check_results(Decode *d) {
@@ -480,11 +512,37 @@ int64_t decode_cache_bytes(MlirModule module) {
   return bytes;
 }
 
+static bool is_text(MlirOperation func, int a) {
+  NnType t = nn_value_type(mlirBlockGetArgument(nn_function_body(func), a));
+  return is_input(func, a) && t.rank == 2 && !nn_dtype_is_float(t.dtype);
+}
+
+// With the argument `text` of @predict as the tokens; d tells why not.
+static bool attempt(Decode *d, int text) {
+  d->text = text;
+  d->decode = nn_function_create(d->module, "decode", false, mlirOperationGetLocation(d->predict));
+  bool ok = build(d);
+  if (ok) {
+    while (rewrite_erase_dead(nn_function_body(d->decode)) > 0) continue;
+    set_results(d, d->predict);
+  } else {
+    mlirOperationDestroy(d->decode);
+  }
+  ptr_map_free(&d->axes);
+  ptr_map_free(&d->given);
+  ptr_map_free(&d->made);
+  for (int i = 0; i < NN_MAX_RANK; i++) ptr_map_free(&d->at[i]);
+  free(d->values);
+  free(d->caches);
+  return ok;
+}
+
 // Requires: functions as the frontend makes them, simplified or not; before `layout`, so that positions are an axis.
-// Establishes: @decode, where @predict is a causal model of tokens [B, T]: arguments tokens [B, 1], position i32[1],
-// what persists as in @predict, and caches with the role `cache`, which are updated; its output is that of @predict at
-// the position, where it was called for all positions before, and rows of the caches that were not written are zero.
-// @predict has results with that role, too: what the caches hold after all positions.
+// Establishes: @decode, where @predict is a causal model of tokens [B, T], of the first of its inputs that it is causal
+// in: arguments tokens [B, 1], position i32[1], what persists as in @predict, and caches with the role `cache`, which
+// are updated, or with `nn.whole` kept; its output is that of @predict at the position, where it was called for all
+// positions before, and rows of the caches that were not written are zero. @predict has results with that role, too:
+// what the caches hold after all positions.
 // Otherwise `nn.uncached` and `nn.uncached_at` on the module say why not. Breaks: nothing.
 bool nn_pass_decode(MlirModule module, const NnPassRun *run) {
   (void)run;
@@ -493,18 +551,12 @@ bool nn_pass_decode(MlirModule module, const NnPassRun *run) {
     nn_set_attr(mlirModuleGetOperation(module), &NN_STR(ATTR_uncached, "there is no model"));
     return true;
   }
-  d.decode = nn_function_create(module, "decode", false, mlirOperationGetLocation(d.predict));
-  if (build(&d)) {
-    while (rewrite_erase_dead(nn_function_body(d.decode)) > 0) continue;
-    set_results(&d, d.predict);
-  } else {
-    mlirOperationDestroy(d.decode);
-    note_refusal(&d);
+  refuse(&d, d.predict, "it has no input of tokens [batch, length]");
+  for (int a = 0, n = nn_function_n_args(d.predict); a < n; a++) {
+    if (!is_text(d.predict, a)) continue;
+    d = (Decode){.module = module, .predict = d.predict};
+    if (attempt(&d, a)) return true;
   }
-  ptr_map_free(&d.axes);
-  ptr_map_free(&d.made);
-  for (int i = 0; i < NN_MAX_RANK; i++) ptr_map_free(&d.at[i]);
-  free(d.values);
-  free(d.caches);
+  note_refusal(&d);   // of the last, which a decoder writes
   return true;
 }
