@@ -150,6 +150,11 @@ static bool adopt_product_of(Library *lib, NncOperation *op) {
   return (few || (is_weight_grad && c->o <= c->c)) && library_product_fits(&m) && library_adopt_product(lib, op, &m);
 }
 
+// Fewer threads than were planned for may filter what more of them do directly, for which the plan has no room.
+static bool has_room_to_filter(const Library *lib, const NncOperation *op) {
+  return lib == library_of_questions() || winograd_scratch(&op->conv, op->threads) <= op->conv.scratch_bytes;
+}
+
 static bool describe_converted(Library *lib, NncOperation *op) {
   NncConv f = op->conv;
   bool converts = f.result != NNC_F32;
@@ -195,7 +200,8 @@ bool library_describe_conv(Library *lib, NncOperation *op) {
   int64_t pixels = size.in > size.out ? size.in : size.out, channels = c->c > c->o ? c->c : c->o;
   bool fits = pixels <= INT32_MAX && channels <= INT32_MAX / pixels && c->n <= INT32_MAX / pixels;
   if (fits && adopt_product_of(lib, op)) return true;
-  if (fits && !narrow && winograd_fits(c, op->threads)) return library_adopt_winograd(lib, op);
+  if (fits && !narrow && winograd_fits(c, op->threads) && has_room_to_filter(lib, op))
+    return library_adopt_winograd(lib, op);
   if (fits && (try_layouts(lib, op, &x->given, &any_w, &y->given) || try_layouts(lib, op, &any_x, &any_w, &any_y)))
     return true;
   if (narrow) return describe_converted(lib, op);

@@ -391,6 +391,38 @@ static void check_winograd(void) {
     }
 }
 
+// A weight gradient of one panel is filtered by one thread and direct with two: planned for two, it runs with one.
+static void check_fewer_threads(void) {
+  if (!has_own_loops()) return;
+  int64_t channels = strcmp(nnc_library_isa(), "avx2") == 0 ? 16 : 32;
+  NncConv c = {.pass = NNC_CONV_WEIGHT_GRAD,
+               .channels_last = true,
+               .n = 16,
+               .c = channels,
+               .h = 24,
+               .w = 24,
+               .o = channels,
+               .oh = 24,
+               .ow = 24,
+               .kh = 3,
+               .kw = 3,
+               .stride = {1, 1},
+               .pad = {1, 1, 1, 1},
+               .dilation = {1, 1},
+               .groups = 1,
+               .weights_layout = "oihw"};
+  nnc_library_set_threads(1);
+  CHECK(strcmp(nnc_conv_implementation(&c), "winograd") == 0, "one thread: %s", nnc_conv_implementation(&c));
+  nnc_library_set_threads(2);
+  CHECK(strcmp(nnc_conv_implementation(&c), "winograd") != 0, "two threads: %s", nnc_conv_implementation(&c));
+  c.scratch_bytes = nnc_conv_scratch(&c);
+  char error[200] = "";
+  NncLibrary *library = nnc_library_open(1);
+  CHECK(nnc_conv_prepare(library, &c, error, sizeof error) != NULL, "%s", error);
+  nnc_library_close(library);
+  nnc_library_set_threads(0);
+}
+
 // Convolutions that run as products of own packed loops: pixels picked by strides, which leave the last ones out, and
 // few pixels.
 static void check_packed(void) {
@@ -675,6 +707,7 @@ int main(int argc, char **argv) {
   check_conversions();
   check_convs();
   check_winograd();
+  check_fewer_threads();
   check_packed();
   check_packed_products();
   check_winograd_parts();
