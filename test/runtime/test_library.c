@@ -394,14 +394,13 @@ static void check_winograd(void) {
 // A weight gradient of one panel is filtered by one thread and direct with two: planned for two, it runs with one.
 static void check_fewer_threads(void) {
   if (!has_own_loops()) return;
-  int64_t channels = strcmp(nnc_library_isa(), "avx2") == 0 ? 16 : 32;
   NncConv c = {.pass = NNC_CONV_WEIGHT_GRAD,
                .channels_last = true,
-               .n = 16,
-               .c = channels,
+               .n = 100,
+               .c = 32,
                .h = 24,
                .w = 24,
-               .o = channels,
+               .o = strcmp(nnc_library_isa(), "avx2") == 0 ? 16 : 32,   // a panel
                .oh = 24,
                .ow = 24,
                .kh = 3,
