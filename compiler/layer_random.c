@@ -70,7 +70,7 @@ bool layer_normal(LayerCall *c, Value *result) {
   if (first && layer_given(c, SHAPE))
     return layer_arg_error(c, SHAPE, "is given twice, first as %s", value_describe(c->e, c->arg[STD]));
   if (!first && !layer_given(c, SHAPE))
-    return init_result(result, mean != 0 ? elaborator_format(c->e, "normal(%.17g,%.17g)", std, mean)
+    return init_result(result, mean != 0 ? elaborator_format(c->e, "normal(%.17g,%.17g)", mean, std)
                                          : elaborator_format(c->e, "normal(%.17g)", std));
   NnType type, wide;
   if (!drawn_types(c, first ? STD : SHAPE, &type, &wide)) return false;

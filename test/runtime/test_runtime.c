@@ -114,6 +114,9 @@ static void test_init(void) {
     t.init = bad[i];
     CHECK(!init_tensor(&t, &(Arena){.base = arena[0]}, 1), "%s is no initialiser", bad[i]);
   }
+  t.init = "normal(5, 0.01)";
+  CHECK(init_tensor(&t, &(Arena){.base = arena[0]}, 1), "normal");
+  for (int i = 0; i < 120; i++) CHECK(fabs(v[i] - 5) < 0.1, "the mean first: %g", v[i]);
   // A packed tensor holds the same logical values.
   t.init = "uniform(-1,3)";
   NncTensor packed = t;
