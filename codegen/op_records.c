@@ -178,6 +178,9 @@ static NncRowsKind rows_kind(MlirOperation op) {
   case NN_OP_argsort: return NNC_ROWS_ARGSORT;
   case NN_OP_take_along: return NNC_ROWS_TAKE;
   case NN_OP_scatter_along: return NNC_ROWS_SCATTER;
+  case NN_OP_fourier:
+    nn_attr_str(op, "kind", text, sizeof text, "");
+    return !strcmp(text, "real") ? NNC_ROWS_SPECTRUM : !strcmp(text, "half") ? NNC_ROWS_OF_SPECTRUM : NNC_ROWS_FOURIER;
   default: break;
   }
   const char *kind = nn_attr_str(op, "kind", text, sizeof text, "");
@@ -189,6 +192,21 @@ static NncRowsKind rows_kind(MlirOperation op) {
 
 static void read_rows(MlirOperation op, NncRows *out) {
   NnType x = operand_type(op, 0), made = result_type(op);
+  if (nn_op_of(op) == NN_OP_fourier) {
+    int64_t length = nn_attr_i64(op, "length", 1);
+    NncRowsKind kind = rows_kind(op);
+    *out = (NncRows){.kind = kind,
+                     .dtype = (NncDtype)x.dtype,
+                     .index = NNC_I32,
+                     .outer = nn_type_elements(&x) / (kind == NNC_ROWS_SPECTRUM      ? length
+                                                      : kind == NNC_ROWS_OF_SPECTRUM ? 2 * (length / 2 + 1)
+                                                                                     : 2 * length),
+                     .length = length,
+                     .inner = 1,
+                     .count = length,
+                     .backward = nn_attr_bool(op, "inverse", false)};
+    return;
+  }
   int64_t axis = nn_attr_i64(op, "axis", 0);
   bool indexed = nn_op_of(op) == NN_OP_take_along || nn_op_of(op) == NN_OP_scatter_along;
   *out = (NncRows){.kind = rows_kind(op),

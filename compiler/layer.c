@@ -174,6 +174,16 @@ static const LayerInfo layers[] = {
         "Parts of x along an axis, at one list of indices."),
     ROW(searchsorted, "sorted:tensor, values:tensor, right:bool=false", false,
         "Where in the sorted rows each value would stand: how many elements are below it, or with right not above it."),
+    F32_ROW(rfft, "x:tensor", false,
+            "The non-negative half of the spectrum of real rows, x[..., n] to [..., n/2 + 1, 2]: PyTorch's rfft, as "
+            "view_as_real."),
+    F32_ROW(irfft, "x:tensor, n:int=none", false,
+            "Real rows of n elements from the half of their spectrum, x[..., n/2 + 1, 2] to [..., n]: PyTorch's irfft; "
+            "n is even by default."),
+    F32_ROW(fft, "x:tensor, inverse:bool=false", false,
+            "The spectrum of complex rows, x[..., n, 2] to [..., n, 2], or with inverse=true back from it: PyTorch's "
+            "fft "
+            "and ifft."),
     F32_ROW(cumsum, "x:tensor, axis:int=-1", false, "Sums of each element and those before it; of integers in i64."),
     F32_ROW(cumprod, "x:tensor, axis:int=-1", false,
             "Products of each element and those before it; of integers in i64."),

@@ -79,7 +79,8 @@ MlirValue layer_mean_of(NnBuilder *b, MlirValue x, int n_axes, const int64_t *ax
   X(segment_max) X(none) X(training) X(normal) X(uniform) X(bernoulli) X(randint) X(permutation) X(constant) X(zeros) X(ones) \
   X(conv1d) X(conv3d) X(conv_transpose3d) X(conv_transpose1d) X(adaptive_avgpool) X(adaptive_maxpool) X(interpolate) X(unfold) X(fold) \
   X(cumsum) X(cumprod) X(cummax) X(cummin) X(linear_recurrence) X(sort) X(argsort) X(topk) X(kthvalue) X(median) \
-  X(take_along) X(scatter) X(scatter_add) X(index_select) X(searchsorted)
+  X(take_along) X(scatter) X(scatter_add) X(index_select) X(searchsorted) \
+  X(rfft) X(irfft) X(fft)
 // clang-format on
 #define X(name) bool layer_##name(LayerCall *c, Value *result);
 LAYER_FUNCTIONS(X)

@@ -31,6 +31,7 @@
 
 static const char *const stages[] = {
     "gradients",    // grad(y, x): before all others, which then see ordinary ops
+    "fourier",      // before autodiff, which differentiates products as well
     "simplify",     // what the frontend wrote twice or for nothing goes before it costs anyone time
     "decode",       // with --kv-cache; while positions are an axis that can be followed
     "layout",       // before autodiff, so that gradients are born in the layout their convolutions want
@@ -61,7 +62,7 @@ static const char *const stages[] = {
 static int stages_for(Emit emit, bool sweep) {
   if (sweep) emit = EMIT_problem;   // both are about what remat is given
   if (emit == EMIT_nn) return 0;
-  if (emit == EMIT_onnx) return 2;   // gradients, simplify
+  if (emit == EMIT_onnx) return 3;   // gradients, fourier, simplify
   if (emit != EMIT_problem && emit != EMIT_remat) return N_STAGES;
   int n = 0;
   while (strcmp(stages[n], emit == EMIT_problem ? "fetch" : "remat") != 0) n++;
@@ -84,6 +85,7 @@ static char *pipeline_text(const Options *options) {
     if (strcmp(stages[i], "check") == 0 && options->fit) continue;   // compiling for the answer judges its plan
     if (strcmp(stages[i], "epilogue") == 0 && alone) continue;
     fprintf(out, "%s%s", i > 0 ? "," : "", stages[i]);
+    if (strcmp(stages[i], "fourier") == 0 && options->emit == EMIT_onnx) fprintf(out, "{keep=none}");
     if (strcmp(stages[i], "offload") == 0) fprintf(out, "{far=%d homes=%d}", options->offload, options->homes);
     if (strcmp(stages[i], "distribute") == 0 && options->bucket) fprintf(out, "{bucket=%s}", options->bucket);
     if (strcmp(stages[i], "recompute") == 0 && (alone || options->inside))

@@ -241,6 +241,10 @@ bool nn_expand_differentiable(NnBuilder *b, MlirOperation op, MlirValue *results
 
 void nn_expand(NnBuilder *b, MlirOperation composite, MlirValue *results) {
   NnOp op = nn_op_of(composite);
-  if (op == NN_OP_NONE || !nn_op_info(op)->expand) nn_bug("expansion of an op that is no composite");
+  if (op == NN_OP_fourier) {
+    nn_expand_fourier(b, composite, results);
+    return;
+  }
+  if (op == NN_OP_NONE || !nn_op_info(op)->expand) nn_bug("expansion of an op that has none");
   nn_op_info(op)->expand(b, composite, results);
 }

@@ -273,11 +273,14 @@ MlirValue nn_reduce(NnBuilder *b, NnOp op, MlirValue x, int n_axes, const int64_
 MlirValue nn_matmul(NnBuilder *b, MlirValue x, MlirValue y, bool transpose_x, bool transpose_y);
 void nn_tap(NnBuilder *b, MlirValue x, const char *name);
 void nn_checkpoint(NnBuilder *b, MlirValue x);
-// Expands a composite into primitive ops at b; results[i] computes what result i of the composite did.
+// Expands a composite, or a Fourier transform (into products), into primitive ops at b; results[i] computes what result
+// i of the composite did.
 void nn_expand(NnBuilder *b, MlirOperation composite, MlirValue *results);
 // Of ops that gradient rules make and that have no such rule of their own: the same results from ops that have one, at
 // b. False, and nothing is built, for all other ops.
 bool nn_expand_differentiable(NnBuilder *b, MlirOperation op, MlirValue *results);
+// The length of its first transforms for rows of n: a divisor near the root, at most 64, or n where a product is best.
+int64_t nn_fourier_factor(int64_t n);
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Reading

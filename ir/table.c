@@ -61,7 +61,7 @@
 #define EXPAND_VIEW(op) NULL
 #define EXPAND_REDUCE(op) NULL
 #define EXPAND_MOVE(op) NULL
-#define EXPAND_LIBRARY(op) NULL
+#define EXPAND_LIBRARY(op) NULL   // nn_expand knows the one that has an expansion
 #define EXPAND_TRANSFER(op) NULL
 #define EXPAND_COMPOSITE(op) nn_expand_##op
 #define EXPAND_MARK(op) NULL

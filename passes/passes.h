@@ -39,6 +39,8 @@ struct NnTarget {
   int64_t loss_rows;      // least rows of a chunk of the scores of a loss; 0: they are not cut
   bool streams_results;   // its programs can fetch a part of a result while they run
   bool groups_updates;    // one launch for adjacent updates: `gather` is worth its while
+  // It has loops for Fourier transforms of that length; NULL: of none.
+  bool (*fourier_ok)(int64_t length, NnDtype dtype);
   // It can run a kernel that begins with a convolution; NULL: none.
   bool (*epilogue_ok)(const NnTarget *target, MlirOperation kernel);
   // Its code may write result over arg; NULL: wherever the body allows it.

@@ -155,12 +155,17 @@ typedef enum NncRowsKind {
   NNC_ROWS_ARGSORT,
   NNC_ROWS_TAKE,      // x, indices (outer, count, inner), y
   NNC_ROWS_SCATTER,   // x (outer, length, inner), indices alike, y
+  // Fourier transforms of `outer` rows of `length`, a complex number two elements: of real rows to the first half of
+  // their spectra, length / 2 + 1 numbers, its adjoint, and of complex rows
+  NNC_ROWS_SPECTRUM,
+  NNC_ROWS_OF_SPECTRUM,
+  NNC_ROWS_FOURIER,
 } NncRowsKind;
 typedef struct NncRows {
   NncRowsKind kind;
   NncDtype dtype, index;   // of the first operand; of the indices that are read
   int64_t outer, length, inner, count;
-  bool backward;   // of cumulative and recurrence: from the end; of argsort: descending
+  bool backward;   // of cumulative and recurrence: from the end; of argsort: descending; of FOURIER: the inverse
   bool unique;     // no index is twice in a row
   bool last;       // of a scatter: what comes later takes the place of what is there
   int64_t scratch_bytes;

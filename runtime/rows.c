@@ -4,6 +4,7 @@
 #include <omp.h>
 #include <string.h>
 
+#include "runtime/fourier.h"
 #include "runtime/library_internal.h"
 #include "runtime/rows.h"
 #include "runtime/runtime.h"
@@ -274,10 +275,19 @@ static Indexed indexed_of(const NncRows *r) {
 static bool sorts(const NncRows *r) { return r->kind == NNC_ROWS_ARGSORT && r->count > 1; }
 static int64_t sort_bytes(const NncRows *r) { return sorts(r) ? library_align(rows_sort_bytes(r)) : 0; }
 
-int64_t nnc_rows_scratch(const NncRows *r) { return nnc_library_threads() * sort_bytes(r); }
+static bool transforms(const NncRows *r) { return r->kind >= NNC_ROWS_SPECTRUM; }
+static int64_t bytes_for(const NncRows *r, int threads) {
+  return transforms(r) ? fourier_bytes(r, threads) : threads * sort_bytes(r);
+}
+
+int64_t nnc_rows_scratch(const NncRows *r) { return bytes_for(r, nnc_library_threads()); }
 
 static void execute(const void *record, void *const *buffers, void *workspace) {
   const NncRows *r = record;
+  if (transforms(r)) {
+    fourier_execute(r, buffers[0], buffers[1], workspace);
+    return;
+  }
   bool sort = sorts(r), two = r->kind >= NNC_ROWS_RECURRENCE && r->kind != NNC_ROWS_ARGSORT;
   int64_t n = sort ? r->outer * r->inner : parts(r), elements = r->outer * r->inner * (r->length + r->count),
           bytes = sort_bytes(r);
@@ -293,7 +303,7 @@ static void execute(const void *record, void *const *buffers, void *workspace) {
 }
 
 const NncOperation *nnc_rows_prepare(Library *lib, const NncRows *r, char *error, size_t size) {
-  return library_prepare_loops(lib, execute, r, library_threads(lib) * sort_bytes(r), r->scratch_bytes, error, size);
+  return library_prepare_loops(lib, execute, r, bytes_for(r, library_threads(lib)), r->scratch_bytes, error, size);
 }
 
 const char *nnc_rows_implementation(const NncRows *r) {

@@ -9,6 +9,7 @@
 #include "codegen/kernel/translate.h"
 #include "codegen/op_records.h"
 #include "codegen/target.h"
+#include "runtime/fourier.h"
 #include "runtime/library.h"
 #include "support/alloc.h"
 
@@ -140,6 +141,8 @@ static const CodegenTarget functions = {
     .destroy = destroy,
 };
 
+static bool fourier_ok(int64_t length, NnDtype dtype) { return fourier_fits(length, (NncDtype)dtype); }
+
 CodegenTarget *codegen_target_host(const CodegenTargetOptions *options) {
   HostCpu cpu;
   const char *name = options->cpu;
@@ -168,6 +171,7 @@ CodegenTarget *codegen_target_host(const CodegenTargetOptions *options) {
   *target = (HostTarget){.base = functions, .cpu = cpu};
   target->base.facts.loss_rows = LOSS_ROWS;
   target->base.facts.convolves_volumes = true;
+  target->base.facts.fourier_ok = fourier_ok;
   target_initialize(&target->base, "host", &machine);
   return &target->base;
 }

@@ -300,6 +300,7 @@ static int result_axis(const Decode *d, MlirOperation op, int axis) {
   case NN_OP_log_softmax:
   case NN_OP_layernorm: return axis < from.rank - 1 ? axis : -1;
   case NN_OP_stop_gradient: return axis;
+  case NN_OP_fourier: return axis < from.rank - 2 ? axis : -1;
   case NN_OP_reduce_sum:
   case NN_OP_reduce_max:
   case NN_OP_moments: n = nn_attr_i64s(op, "axes", list, NN_MAX_RANK); return axis_beside(axis, n, list, true);

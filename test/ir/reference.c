@@ -449,6 +449,7 @@ static void library(MlirOperation operation, NnOp op, const Tensor *const *x, Te
   case NN_OP_argsort:
   case NN_OP_take_along:
   case NN_OP_scatter_along: rows_reference(operation, op, x, y); break;
+  case NN_OP_fourier: fourier_reference(operation, x[0], y); break;
   case NN_OP_conv2d:
   case NN_OP_conv3d: conv(operation, y, &first, &second, y); break;
   case NN_OP_conv2d_input_grad:

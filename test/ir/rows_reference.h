@@ -60,6 +60,25 @@ static void row_scatter(const Row *r) {
   }
 }
 
+// As its definition says. Numbers lie `parts` apart; those beyond the given ones are 0.
+static void fourier_reference(MlirOperation operation, const Tensor *x, Tensor *y) {
+  char text[16];
+  const char *kind = nn_attr_str(operation, "kind", text, sizeof text, "");
+  int64_t n = nn_attr_i64(operation, "length", 1), from = !strcmp(kind, "real") ? 1 : 2,
+          to = !strcmp(kind, "half") ? 1 : 2;
+  int64_t given = !strcmp(kind, "half") ? n / 2 + 1 : n, made = !strcmp(kind, "real") ? n / 2 + 1 : n;
+  double sign = !strcmp(kind, "half") || nn_attr_bool(operation, "inverse", false) ? 1 : -1;
+  int64_t rows = nn_type_elements(&x->type) / (given * from);
+  for (int64_t i = 0; i < rows * made; i++)
+    for (int64_t t = 0; t < given; t++) {
+      double angle = sign * 6.283185307179586 * (double)(t * (i % made) % n) / (double)n;
+      const double *a = x->data + (i / made * given + t) * from;
+      double re = a[0], im = from == 2 ? a[1] : 0;
+      y->data[i * to] += re * cos(angle) - im * sin(angle);
+      if (to == 2) y->data[i * to + 1] += re * sin(angle) + im * cos(angle);
+    }
+}
+
 // y is zero.
 static void rows_reference(MlirOperation operation, NnOp op, const Tensor *const *x, Tensor *y) {
   int64_t axis = nn_attr_i64(operation, "axis", 0), outer = 1, inner = 1;

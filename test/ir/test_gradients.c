@@ -277,7 +277,7 @@ static void check_case(MlirContext ctx, const Case *c, Coverage *coverage) {
   coverage[op].odd += has_odd_size(c->operands) || has_odd_size(c->results);
   check_gradient(ctx, c, text);
   check_second(ctx, c, text);
-  if (nn_op_info(op)->expand) check_expansion(ctx, c, text);
+  if (nn_op_info(op)->expand || op == NN_OP_fourier) check_expansion(ctx, c, text);
   free(text);
 }
 

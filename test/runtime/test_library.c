@@ -39,7 +39,7 @@ static void check_coverage(void) {
     const NnOpInfo *info = nn_op_info((NnOp)op);
     // attention: test/codegen/test_attention.c; what goes along an axis: test_rows.c
     if (info->kind != NN_KIND_LIBRARY || op == NN_OP_attention || op == NN_OP_attention_grad ||
-        op == NN_OP_attention_grad_packed || (op >= NN_OP_cumulative && op <= NN_OP_scatter_along))
+        op == NN_OP_attention_grad_packed || (op >= NN_OP_cumulative && op <= NN_OP_fourier))
       continue;
     CHECK(coverage[op].n >= SHAPES && 2 * coverage[op].odd >= SHAPES, "%s: %d shapes, %d with an odd size", info->name,
           coverage[op].n, coverage[op].odd);

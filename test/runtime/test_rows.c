@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "codegen/op_records.h"
+#include "runtime/fourier.h"
 #include "runtime/library.h"
 #include "runtime/runtime.h"
 #include "test/check.h"
@@ -34,9 +35,10 @@ static void *memory_of(const Tensor *x) {
   return out;
 }
 
-static bool same(double a, double b, NnDtype t) {
+// size: that of the numbers, where a small one may be the sum of larger ones.
+static bool same(double a, double b, NnDtype t, double size) {
   if (isnan(a) || isnan(b) || isinf(a) || isinf(b)) return (isnan(a) && isnan(b)) || a == b;
-  return fabs(a - b) <= (t == NN_F64 ? 1e-13 : t == NN_F32 ? 2e-6 : 0) * fmax(1, fabs(b));
+  return fabs(a - b) <= (t == NN_F64 ? 1e-13 : t == NN_F32 ? 2e-6 : 0) * fmax(size, fabs(b));
 }
 
 static MlirOperation build(MlirModule module, const char *op, int n, const NnType *types, int n_attrs,
@@ -77,7 +79,8 @@ static void check_op(const char *name, int n, const NnType *types, bool special,
     CHECK(operation && nnc_operation_execute(operation, buffers, workspace), "%s %s", name, error);
     convert_elements((NncDtype)made.dtype, buffers[n], NNC_F64, got, elements);
     int64_t wrong = 0;
-    for (int64_t i = 0; i < elements; i++) wrong += !same(got[i], wanted.data[i], made.dtype);
+    double size = nn_op_of(op) == NN_OP_fourier ? sqrt((double)r.rows.length) : 1;
+    for (int64_t i = 0; i < elements; i++) wrong += !same(got[i], wanted.data[i], made.dtype, size);
     CHECK(!wrong, "%s of %s along axis of %lld (%lld, %lld), %d threads: %lld of %lld differ", name,
           nn_dtype_name(types[0].dtype), (long long)r.rows.length, (long long)r.rows.outer, (long long)r.rows.inner,
           threads, (long long)wrong, (long long)elements);
@@ -114,6 +117,27 @@ static void check_shape(NnDtype t, const int64_t dim[3]) {
   }
 }
 
+// Lengths that each factor divides, a prime, and one that a row alone is cut into; few rows, and a vector of them and
+// more.
+static void check_transforms(NnDtype t) {
+  static const int64_t lengths[] = {1, 2, 3, 8, 12, 60, 77, 143, 512}, rows[] = {1, 3, 19};
+  for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+      int64_t n = lengths[i], half = n / 2 + 1;
+      NnAttr attrs[] = {NN_I64("length", n), NN_STR("kind", "real"), NN_BOOL("inverse", false)};
+      CHECK(fourier_fits(n, (NncDtype)t), "%lld", (long long)n);
+      check_op("fourier", 1, &(NnType){.dtype = t, .rank = 2, .dim = {rows[k], n}}, false, 2, attrs);
+      attrs[1].str = "half";
+      check_op("fourier", 1, &(NnType){.dtype = t, .rank = 3, .dim = {rows[k], half, 2}}, false, 2, attrs);
+      attrs[1].str = "complex";
+      check_op("fourier", 1, &(NnType){.dtype = t, .rank = 3, .dim = {rows[k], n, 2}}, false, 2, attrs);
+      attrs[2].boolean = true;
+      check_op("fourier", 1, &(NnType){.dtype = t, .rank = 3, .dim = {rows[k], n, 2}}, false, 3, attrs);
+    }
+  CHECK(!fourier_fits(17, (NncDtype)t) && !fourier_fits(5 * 15625, (NncDtype)t) && fourier_fits(1 << 20, (NncDtype)t),
+        "factors of more than 13, and long rows that vectors do not fit in");
+}
+
 int main(void) {
   static const int64_t shapes[][3] = {{1, 1, 1},    {3, 7, 1},  {5, 45, 1},  {2, 300, 1},  {3, 1100, 1},
                                       {1, 3001, 1}, {2, 33, 5}, {1, 9, 131}, {3, 1027, 3}, {9, 64, 1}};
@@ -121,6 +145,8 @@ int main(void) {
   ctx = nn_context_create();
   for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
     for (size_t t = 0; t < sizeof types / sizeof *types; t++) check_shape(types[t], shapes[s]);
+  check_transforms(NN_F32);
+  check_transforms(NN_F64);
   mlirContextDestroy(ctx);
   return check_report();
 }
