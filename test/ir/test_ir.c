@@ -82,7 +82,7 @@ static void test_table(void) {
                 info->flops,
             "%s", info->name);
   }
-  CHECK(nn_op_by_name("conv3d") == NN_OP_NONE && nn_op_by_name("") == NN_OP_NONE, "unknown names");
+  CHECK(nn_op_by_name("conv4d") == NN_OP_NONE && nn_op_by_name("") == NN_OP_NONE, "unknown names");
   char *page = nn_op_table_markdown(), *irdl = nn_irdl_text();
   CHECK(strstr(page, "| `conv2d` | 2 | 1 |") && strstr(page, "## Composites"), "%s", page);
   CHECK(strstr(irdl, "irdl.operation @concat_3 {") && strstr(irdl, "irdl.operation @and {"), "%s", irdl);
