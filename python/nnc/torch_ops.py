@@ -586,11 +586,23 @@ def mean(t, x, *rest):
     return call('mean', x, axes=axes_of(rest[0], len(t.shape(x))), keepdims=(bool(rest[1]) if len(rest) > 1 else False, False))
 
 
-@op('max', 'min')
-def max_(t, x, *rest):
-    name = 'amax'
-    need(not rest, 'max along an axis with its indices: torch.amax')
-    return call(name, x)
+def extreme(name: str, over_all: str, index_of: str, of_two: str):
+    def f(t, x, dim=None, keepdim=False):
+        if dim is None:
+            return call(over_all, x)
+        if isinstance(dim, Expr):
+            return call(of_two, x, dim)
+        shape, a = t.shape(x), axis(dim, len(t.shape(x)))
+        at = axis_from_end(dim, len(shape))
+        index = call(index_of, x, axis=(at, -1))
+        kept = call('reshape', index, shape[:a] + [1] + shape[a + 1:])
+        value = call('take_along', x, kept, axis=(at, -1))       # unlike amax's, its gradient goes to one of several equal ones
+        return List([value, kept] if keepdim else [call('reshape', value, shape[:a] + shape[a + 1:]), index])
+    TABLE['aten.' + name] = f
+
+
+extreme('max', 'amax', 'argmax', 'maximum')
+extreme('min', 'amin', 'argmin', 'minimum')
 
 
 @op('var')

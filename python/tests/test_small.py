@@ -44,6 +44,25 @@ def test_windows_and_wide_values():
     check(Windows(), (torch.randn(2, 2, 7, 5),))
 
 
+class Extremes(nn.Module):
+    """Of all, of two, along an axis with and without their places; rounded, so that several are equal."""
+
+    def __init__(self):
+        super().__init__()
+        self.w = nn.Parameter(torch.randn(3, 4))
+        self.same = nn.Parameter(self.w.detach().clone())
+
+    def forward(self, x):
+        y = (x * self.w).add(torch.round(2 * x))
+        low, place = torch.min(torch.round(y) + 0 * y, -1, keepdim=True)
+        high = torch.round(y).max(1)[0] * y.max(dim=1).values
+        return torch.max(y, -y), torch.min(y) + torch.max(y), low + place, high, torch.cat([self.w, self.same]).max(0)[0]
+
+
+def test_extremes_and_their_places():
+    check(Extremes(), (torch.randn(5, 3, 4),))
+
+
 class Matrices(nn.Module):
     """A Gaussian of a learnt covariance: its factor, what it solves on either side, its determinant."""
 
