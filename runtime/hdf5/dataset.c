@@ -250,6 +250,7 @@ static bool find_shape(Hdf5 *h, Column *c) {
   h->rank = rank;
   c->rank = rank - 1;
   c->records = (int64_t)h->dim[0];
+  ok = ok && c->records <= INT64_MAX / c->record_bytes;
   if (!ok) report_error("%s: more than %d axes, an axis without elements, or too many of them", h->name, NNC_MAX_RANK);
   return ok;
 }

@@ -50,6 +50,16 @@ static void write_huge(void) {
   H5Fclose(file);
 }
 
+// 2^64 bytes, of which nothing is written.
+static void write_endless(void) {
+  hsize_t dim[2] = {1 << 30, (hsize_t)1 << 32};
+  hid_t file = create("endless.h5");
+  H5Dcreate2(file, "x", H5T_IEEE_F32LE, H5Screate_simple(2, dim, NULL), H5P_DEFAULT, chunks(1, 1 << 20, 0),
+             H5P_DEFAULT);
+  put(file, "y", H5T_IEEE_F32LE, y, RECORDS, 1, H5P_DEFAULT);
+  H5Fclose(file);
+}
+
 static void write_text(void) {
   hid_t file = create("text.h5"), type = H5Tcopy(H5T_C_S1), space = H5Screate(H5S_SCALAR);
   hsize_t dim = RECORDS;
@@ -100,6 +110,7 @@ int main(void) {
   write("part_1.h5", H5T_IEEE_F32LE, 30, 10, H5P_DEFAULT);
   write("u64.h5", H5T_STD_U64LE, 0, RECORDS, H5P_DEFAULT);
   write_huge();
+  write_endless();
   write_text();
   write_group();
   damage("flipped.h5", 0);
