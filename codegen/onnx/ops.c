@@ -209,6 +209,31 @@ static OnnxName turned(const Place *p, int i, const char *attribute) {
   return onnx_transpose(p->g, operand(p, i), t.rank, perm);
 }
 
+// The number that all elements of v are, where v is a constant; 0: it is none.
+static double constant_of(MlirValue v) {
+  MlirOperation op = nn_value_def(v);
+  if (nn_op_of(op) == NN_OP_broadcast) op = nn_value_def(nn_operand(op, 0));
+  return nn_op_of(op) == NN_OP_constant ? nn_attr_f64(op, "value", 0) : 0;
+}
+
+// Integers are divided towards minus infinity, ONNX's towards zero: those quotients are one too large whose remainder
+// is not that of Mod, which has the sign of the divisor. ONNX leaves open what division by 0 is, and by -1 of the least
+// number.
+static OnnxName divide(const Place *p, const char **why) {
+  OnnxName x = operand(p, 0), y = operand(p, 1), quotient;
+  bool is_float = nn_dtype_is_float(p->x.dtype);
+  double by = is_float ? 1 : constant_of(nn_operand(p->op, 1));
+  if (by == 0 || by == -1) {
+    *why = "integers are divided by constants that are not 0 or -1";
+    return NULL;
+  }
+  quotient = onnx_binary(p->g, "Div", x, y);
+  if (is_float) return quotient;
+  OnnxName rest = onnx_binary(p->g, "Sub", x, onnx_binary(p->g, "Mul", quotient, y)),
+           same = onnx_binary(p->g, "Equal", rest, onnx_binary(p->g, "Mod", x, y));
+  return onnx_binary(p->g, "Sub", quotient, onnx_cast(p->g, onnx_unary(p->g, "Not", same), p->y.dtype));
+}
+
 static OnnxName cumulative(const Place *p, const char **why) {
   char kind[16];
   if (strcmp(nn_attr_str(p->op, "kind", kind, sizeof kind, ""), "sum") != 0) {
@@ -298,9 +323,7 @@ static OnnxName other_op(const Place *p, const char **why) {
     return onnx_expand(p->g, onnx_number(p->g, p->y.dtype, nn_attr_f64(p->op, "value", 0)), p->y.rank, p->y.dim);
   case NN_OP_iota: return iota(p);
   case NN_OP_rsqrt: return onnx_unary(p->g, "Reciprocal", onnx_unary(p->g, "Sqrt", operand(p, 0)));
-  case NN_OP_div:
-    *why = "integers are divided towards minus infinity";
-    return nn_dtype_is_float(p->x.dtype) ? onnx_binary(p->g, "Div", operand(p, 0), operand(p, 1)) : NULL;
+  case NN_OP_div: return divide(p, why);
   case NN_OP_compare: return compare(p);
   case NN_OP_cast: return onnx_cast(p->g, operand(p, 0), p->y.dtype);
   case NN_OP_broadcast: return broadcast(p);
