@@ -16,9 +16,7 @@ static const char *field_of(const char *input) {
   return NULL;
 }
 
-// By the name of the input, or else by that of its field, so that the file that the program was trained on can be given
-// as it is.
-static const SafetensorsEntry *find_input(const Safetensors *s, const NncTensor *input) {
+const SafetensorsEntry *inputs_find(const Safetensors *s, const NncTensor *input) {
   const SafetensorsEntry *e = s ? safetensors_find(s, input->name) : NULL;
   const char *field = e || !s ? NULL : field_of(input->name);
   return field ? safetensors_find(s, field) : e;
@@ -36,7 +34,7 @@ void warn_of_rounding(const char *path, NncDtype dtype, const NncTensor *input) 
 static const SafetensorsEntry *find_checked(const Safetensors *s, const NncTensor *input) {
   char found[128], expected[128];
   NncDtype dtype;
-  const SafetensorsEntry *e = find_input(s, input);
+  const SafetensorsEntry *e = inputs_find(s, input);
   if (!e) {
     const char *field = field_of(input->name);
     if (field && strcmp(field, input->name) != 0)
@@ -74,7 +72,7 @@ bool inputs_check(const InputSource *in, const NncFunction *f, int64_t *records)
   for (int i = 0; i < f->n_args; i++) {
     const NncTensor *input = &f->args[i];
     if (input->role != NNC_INPUT || input == in->written) continue;
-    if (in->drawn && !find_input(s, input)) {
+    if (in->drawn && !inputs_find(s, input)) {
       if (!check_drawn(input)) return false;
       continue;
     }
@@ -124,7 +122,7 @@ bool inputs_read(const InputSource *in, const NncFunction *f, int64_t first, cha
   for (int i = 0; i < f->n_args; i++) {
     const NncTensor *input = &f->args[i];
     if (input->role != NNC_INPUT || input == in->written) continue;
-    const SafetensorsEntry *e = find_input(s, input);
+    const SafetensorsEntry *e = inputs_find(s, input);
     NncDtype dtype = NNC_F32;
     if (!e) {
       if (!draw_rows(input, in->seed, first, arena)) return false;

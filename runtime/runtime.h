@@ -602,6 +602,9 @@ typedef struct InputSource {
   const NncTensor *written;   // an input that the caller writes; NULL: none
   bool alike;                 // the same record in all rows
 } InputSource;
+// The tensor of an input, by its name, or else by that of its field, so that the file that the program was trained on
+// can be given as it is. s NULL, or none there: NULL.
+const SafetensorsEntry *inputs_find(const Safetensors *s, const NncTensor *input);
 // Every other input of f has a tensor in the file with the right type and shape but for the number of records, which
 // all share.
 bool inputs_check(const InputSource *in, const NncFunction *f, int64_t *records);

@@ -23,7 +23,7 @@ static const NncTensor *find_text(Sampler *p, const NncFunction *f) {
     if (t->role != NNC_INPUT) continue;
     inputs++;
     const NncTensor *cached = one ? function_input(one, t->name) : NULL;
-    bool text = one ? cached && !cached->whole : !p->opened || !safetensors_find(&p->file, t->name);
+    bool text = one ? cached && !cached->whole : !inputs_find(p->opened ? &p->file : NULL, t);
     if (text) found = t, texts++;
   }
   p->reads = inputs > 1;
