@@ -15,6 +15,9 @@
 // contiguous data, and the most that may be taken for the chunks of one record.
 enum { METADATA_BYTES = 1 << 20, SIEVE_BYTES = 64 << 10, MAX_CHUNK_BYTES = 256 << 20 };
 
+// Of datasets of at most so many chunks each one is looked at: to find one takes the library a walk over all.
+enum { MAX_CHUNKS_LOOKED_AT = 1024 };
+
 typedef struct Hdf5 {
   DataStore store;
   char *name;                                 // Owned; file and dataset, for messages
@@ -256,6 +259,77 @@ static bool find_shape(Hdf5 *h, Column *c) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
+// Whether what the file says of a dataset fits together. The library believes it: a shape that is damaged takes memory
+// for it, a chunk that is stored with fewer bytes than it has is read past its end.
+
+static bool report_damaged(const Hdf5 *h, const char *what, double found, double expected) {
+  report_error("%s: %s %.0f, where its shape needs %.0f: the file is damaged, or was not written to its end", h->name,
+               what, found, expected);
+  return false;
+}
+
+static bool check_contiguous(const Hdf5 *h, const Column *c, hsize_t file_bytes) {
+  hsize_t stored = H5Dget_storage_size(h->dataset);
+  haddr_t at = H5Dget_offset(h->dataset);
+  double needed = (double)c->records * (double)c->record_bytes;
+  if ((double)stored != needed) return report_damaged(h, "the bytes that it has are", (double)stored, needed);
+  if (at == HADDR_UNDEF || (at <= file_bytes && stored <= file_bytes - at)) return true;
+  report_error("%s: its bytes lie past the end of the file", h->name);
+  return false;
+}
+
+// Chunk i. all: the bits of all filters, each of which may have been left out of a chunk.
+static bool check_chunk(const Hdf5 *h, hsize_t i, unsigned all, double bytes, hsize_t file_bytes) {
+  hsize_t offset[NNC_MAX_RANK + 1], stored = 0;
+  haddr_t at = 0;
+  unsigned left_out = 0;
+  if (H5Dget_chunk_info(h->dataset, h->space, i, offset, &left_out, &at, &stored) < 0)
+    return report_failure(h->name, "its chunks cannot be listed");
+  if ((left_out & all) == all && (double)stored != bytes)
+    return report_damaged(h, "the bytes of a chunk are", (double)stored, bytes);
+  if (at <= file_bytes && stored <= file_bytes - at) return true;
+  report_error("%s: a chunk lies past the end of the file", h->name);
+  return false;
+}
+
+static bool check_chunks(const Hdf5 *h, hid_t list, double bytes, hsize_t file_bytes) {
+  hsize_t side[NNC_MAX_RANK + 1] = {0}, most[NNC_MAX_RANK + 1] = {0}, stored = 0;
+  double needed = 1;
+  int filters = H5Pget_nfilters(list);
+  if (filters < 0 || H5Pget_chunk(list, h->rank, side) != h->rank ||
+      H5Sget_simple_extent_dims(h->space, NULL, most) != h->rank ||
+      H5Dget_num_chunks(h->dataset, h->space, &stored) < 0)
+    return report_failure(h->name, "its chunks cannot be counted");
+  for (int i = 0; i < h->rank; i++) {
+    if (side[i] < 1 || (most[i] != H5S_UNLIMITED && side[i] > most[i] && most[i] > 0))
+      return report_damaged(h, "the length of a chunk is", (double)side[i], (double)most[i]);
+    needed *= (double)(h->dim[i] / side[i] + (h->dim[i] % side[i] > 0));
+    bytes *= (double)side[i];
+  }
+  if ((double)stored != needed) return report_damaged(h, "the chunks that it has are", (double)stored, needed);
+  double sum = (double)H5Dget_storage_size(h->dataset);
+  if (filters == 0 && sum != needed * bytes)
+    return report_damaged(h, "the bytes of its chunks are", sum, needed * bytes);
+  bool ok = true;
+  unsigned all = filters < 32 ? (1u << filters) - 1 : ~0u;
+  for (hsize_t i = 0; ok && stored <= MAX_CHUNKS_LOOKED_AT && i < stored; i++)
+    ok = check_chunk(h, i, all, bytes, file_bytes);
+  return ok;
+}
+
+static bool check_storage(const Hdf5 *h, const Column *c) {
+  hsize_t file_bytes = 0;
+  hid_t list = H5Dget_create_plist(h->dataset);
+  if (list < 0 || H5Fget_filesize(h->file, &file_bytes) < 0) return report_failure(h->name, "it cannot be looked at");
+  H5D_layout_t layout = H5Pget_layout(list);
+  bool ok = layout == H5D_CHUNKED   ? check_chunks(h, list, (double)dtype_bytes(c->dtype), file_bytes)
+            : layout != H5D_VIRTUAL ? check_contiguous(h, c, file_bytes)
+                                    : true;
+  H5Pclose(list);
+  return ok;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
 // Reading
 
 // Rows [first, first + n), into memory for them. memory: a space of n rows.
@@ -304,7 +378,7 @@ static bool open_dataset(Hdf5 *h, const DataSource *s, Column *c) {
   hid_t file_type = H5Dget_type(h->dataset);
   bool ok = file_type > 0 ? find_type(h, file_type, &c->dtype) : report_failure(h->name, "its type cannot be read");
   if (file_type > 0) H5Tclose(file_type);
-  if (!ok || !find_shape(h, c) || !plan_cache(h, s)) return false;
+  if (!ok || !find_shape(h, c) || !plan_cache(h, s) || !check_storage(h, c)) return false;
   data_range(s, c->records, &begin, &end);
   h->first = (hsize_t)begin;
   c->records = end - begin;

@@ -1,8 +1,10 @@
 // HDF5 files of the records that make_records.py writes: contiguous, in chunks and compressed, of other types, in
 // pieces, and damaged.
+#define _GNU_SOURCE
 #include <hdf5.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { RECORDS = 40, WIDTH = 3 };
 
@@ -93,6 +95,20 @@ static void damage(const char *name, long cut) {
   fclose(to);
 }
 
+// A copy of a file with the 4 bytes of value instead of the first 4 of where `found` stands first: of a shape
+// (two numbers of 8 bytes) or of a chunk's size with its filters and place.
+static void change(const char *from_name, const char *name, const void *found, size_t bytes, unsigned value) {
+  static char data[1 << 16];
+  FILE *from = fopen(from_name, "rb"), *to = fopen(name, "wb");
+  size_t n = fread(data, 1, sizeof data, from);
+  char *at = memmem(data, n, found, bytes);
+  if (!at) exit(1);
+  memcpy(at, &value, sizeof value);
+  fwrite(data, 1, n, to);
+  fclose(from);
+  fclose(to);
+}
+
 int main(void) {
   for (int r = 0; r < RECORDS; r++) {
     for (int k = 0; k < WIDTH; k++) x[r][k] = (float)((7 * r + 3 * k) % 11 - 5);
@@ -115,5 +131,9 @@ int main(void) {
   write_group();
   damage("flipped.h5", 0);
   damage("short.h5", 100);
+  const unsigned long long shape[2] = {RECORDS, WIDTH}, sixth[4] = {6, 5, 0, 0};   // of 6 bytes, at row 5
+  change("plain.h5", "shape.h5", shape, sizeof shape, 1u << 30);
+  change("chunks.h5", "chunk_shape.h5", shape, sizeof shape, 1u << 30);
+  change("i16.h5", "chunk_size.h5", sixth, sizeof sixth, 2);
   return 0;
 }
