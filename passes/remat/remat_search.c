@@ -338,34 +338,34 @@ static bool keep_smaller(RematPlan *best, RematPlan *plan) {
 }
 
 // The smallest arena that is found with that goal's effort.
-static RematPlan find_least(const Search *search, const RematGoal *goal) {
+static RematPlan find_least(const StepProblem *q, const RematGoal *goal, int64_t persistent_bytes) {
   enum { ATTEMPTS = 6, WIDEST = 32, FINER = 3, HALVES = 4 };
-  Search least = begin(search->q, goal, search->persistent, 0);
+  Search least = begin(q, goal, persistent_bytes, 0);
   consider_policy(&least, REMAT_POLICY_NONE);
   consider_policies(&least);
   shrink(&least);
   RematPlan best = end(&least);
   // of schedules with one peak some can be placed in less
-  Search tight = begin(search->q, goal, search->persistent, best.arena - 1);
+  Search tight = begin(q, goal, persistent_bytes, best.arena - 1);
   RematSchedule found;
   solve(&tight, best.schedule.peak, NULL, 1, &found);
   remat_schedule_free(&found);
   RematPlan plan = end(&tight);
   keep_smaller(&best, &plan);
-  int64_t part = WIDEST, low = remat_min_budget_bound(&search->q->problem) - search->q->slack;
+  int64_t part = WIDEST, low = remat_min_budget_bound(&q->problem) - q->slack;
   // the usual moves are fewer where nodes are more; lowering many takes many
-  double moves = fmin(fmax(search->problem.n_nodes / 1000.0, 0.3), 2);
+  double moves = fmin(fmax(q->problem.n_nodes / 1000.0, 0.3), 2);
   // with copies plans of far less need others than those of the smallest peak found: between that and what none can be
-  for (int i = 0; i < rounds(search, HALVES) && search->problem.far && best.arena > low; i++) {
-    Search between = begin(search->q, goal, search->persistent, low + (best.arena - low) / 2);
+  for (int i = 0; i < rounds(&least, HALVES) && q->problem.far && best.arena > low; i++) {
+    Search between = begin(q, goal, persistent_bytes, low + (best.arena - low) / 2);
     solve_under_budget(&between, NULL, moves);
     plan = end(&between);
     int64_t tried = between.budget;
     if (!keep_smaller(&best, &plan) || best.arena > tried) low = tried;
   }
   // a search for a budget from there goes below what the search for the smallest peak found
-  for (int i = 0; i < rounds(search, ATTEMPTS); i++) {
-    Search below = begin(search->q, goal, search->persistent, best.arena - best.arena / part);
+  for (int i = 0; i < rounds(&least, ATTEMPTS); i++) {
+    Search below = begin(q, goal, persistent_bytes, best.arena - best.arena / part);
     if (may_fit(&below, below.budget)) solve_under_budget(&below, &best.schedule, moves);
     plan = end(&below);
     if (!keep_smaller(&best, &plan)) part *= FINER;
@@ -373,15 +373,34 @@ static RematPlan find_least(const Search *search, const RematGoal *goal) {
   return best;
 }
 
-// Nothing was found that fits: the smallest arena there is. The search for it does not depend on the budget, so that a
-// budget of what it finds can be met; and what a tenth of the effort finds is found, too, down to a tenth of the usual.
-static void find_smallest(Search *search) {
+// What a tenth of the effort finds is found, too, down to a tenth of the usual.
+static RematPlan find_least_of_efforts(const StepProblem *q, RematGoal goal, int64_t persistent_bytes) {
   const double quickest = 0.1;
-  RematGoal goal = *search->goal;
   if (goal.effort <= 0) goal.effort = 1;
-  RematPlan best = find_least(search, &goal);
+  RematPlan best = find_least(q, &goal, persistent_bytes);
   for (goal.effort /= 10; goal.seconds <= 0 && goal.effort >= quickest; goal.effort /= 10) {
-    RematPlan plan = find_least(search, &goal);
+    RematPlan plan = find_least(q, &goal, persistent_bytes);
+    keep_smaller(&best, &plan);
+  }
+  return best;
+}
+
+// Tells a plan of q->alone in the terms of q, which has homes before its other nodes.
+static void number_with_homes(const Search *search, RematPlan *plan) {
+  for (int i = 0; i < plan->schedule.n; i++) plan->schedule.exec[i] += search->q->n_homes;
+  measure_schedule(&search->problem, &plan->schedule);
+}
+
+// Nothing was found that fits: the smallest arena there is, never larger with memory far away than without. The search
+// for it does not depend on the budget, so that a budget of what it finds can be met.
+static void find_smallest(Search *search) {
+  const StepProblem *q = search->q;
+  RematGoal goal = *search->goal;
+  RematPlan best = find_least_of_efforts(q, goal, search->persistent);
+  if (q->alone) {
+    goal.far_budget = 0;
+    RematPlan plan = find_least_of_efforts(q->alone, goal, search->persistent);
+    number_with_homes(search, &plan);
     keep_smaller(&best, &plan);
   }
   remat_plan_free(&search->best);
@@ -403,8 +422,7 @@ static void take_plan_alone(Search *search) {
     remat_plan_free(&plan);
     return;
   }
-  for (int i = 0; i < plan.schedule.n; i++) plan.schedule.exec[i] += search->q->n_homes;
-  measure_schedule(&search->problem, &plan.schedule);
+  number_with_homes(search, &plan);
   remat_plan_free(&search->best);
   search->best = plan;
 }
