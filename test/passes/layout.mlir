@@ -116,7 +116,7 @@ func.func @orders(%image: tensor<2x3x8x8xf32>, %w: tensor<4x3x3x3xf32>, %g: tens
 
 // Volumes, between whose convolutions a pool joins depth and height: channels last, none but the first transpose. A target without
 // convolutions of volumes makes those of images of them, one for each place along the depth.
-// RUN: %nnc_opt %s --passes=layout,simplify --gpu-arch=sm_80 | FileCheck %s --check-prefix=SLICES
+// RUN: %nnc_opt %s --passes=layout,simplify --target=cuda --gpu-arch=sm_80 | FileCheck %s --check-prefix=SLICES
 // CHECK-LABEL: func.func @volume
 // CHECK-NEXT: "nn.transpose"(%arg0) {perm = array<i64: 0, 2, 3, 4, 1>} : (tensor<1x2x4x6x6xf32>) -> tensor<1x4x6x6x2xf32>
 // CHECK-NEXT: "nn.conv3d"({{.*}}) {layout = "ndhwc", {{.*}} -> tensor<1x4x6x6x4xf32>
