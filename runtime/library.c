@@ -243,17 +243,20 @@ NncOperation *library_find(Library *lib, const NncConv *c, const NncMatmul *m) {
 
 // A product of bf16 or f16 done in f32: the same product of dense f32 copies, which stand in the workspace before its
 // own. An f32 result needs none.
-void library_adopt_converted(NncOperation *op, const NncOperation *inner) {
-  op->inner = inner;
-  op->implementation = inner->implementation;
+int64_t library_place_copies(NncOperation *op) {
   int64_t offset = 0;
   for (int i = 0; i < 3; i++) {
     LibraryCopy *c = &op->copy[i];
     c->offset = offset;
     offset += library_align(c->count[0] * c->count[1] * c->count[2] * (int64_t)sizeof(float));
   }
-  op->scratchpad_offset = offset;
-  op->scratch_bytes = offset + inner->scratch_bytes;
+  return op->scratchpad_offset = offset;
+}
+
+void library_adopt_converted(NncOperation *op, const NncOperation *inner) {
+  op->inner = inner;
+  op->implementation = inner->implementation;
+  op->scratch_bytes = op->scratchpad_offset + inner->scratch_bytes;
 }
 
 int64_t nnc_conv_scratch(const NncConv *c) {

@@ -100,7 +100,9 @@ bool library_product_fits(const NncMatmul *m);
 bool library_adopt_product(Library *lib, NncOperation *op, const NncMatmul *m);
 Gemm library_gemm_of(const NncMatmul *m);
 bool library_adopt_winograd(Library *lib, NncOperation *op);   // by op->conv, which winograd_fits
-// Takes op->copy[] and the operation on them.
+// Where op->copy[] lie in the workspace, and the bytes of them all.
+int64_t library_place_copies(NncOperation *op);
+// Takes the placed copies and the operation on them.
 void library_adopt_converted(NncOperation *op, const NncOperation *inner);
 NncOperation *library_find(Library *lib, const NncConv *c, const NncMatmul *m);   // one of the two; NULL: invalid
 static inline bool library_result_fits(NncDtype dtype, NncDtype result) {

@@ -91,6 +91,7 @@ static bool describe_converted(Library *lib, NncOperation *op) {
   if (converts) f.c_batch = f.m * f.n;
   const NncOperation *inner = library_find(lib, NULL, &f);
   if (!inner) return false;
+  library_place_copies(op);
   library_adopt_converted(op, inner);
   return true;
 }

@@ -391,7 +391,17 @@ static void check_winograd(void) {
     }
 }
 
-// A weight gradient of one panel is filtered by one thread and direct with two: planned for two, it runs with one.
+// Planned for two threads it runs with one.
+static void check_planned_for_two(NncConv c) {
+  char error[200] = "";
+  nnc_library_set_threads(2);
+  c.scratch_bytes = nnc_conv_scratch(&c);
+  NncLibrary *library = nnc_library_open(1);
+  CHECK(nnc_conv_prepare(library, &c, error, sizeof error) != NULL, "%s", error);
+  nnc_library_close(library);
+}
+
+// A weight gradient of one panel is filtered by one thread and direct with two; that of bf16 where it is one of f32.
 static void check_fewer_threads(void) {
   if (!has_own_loops()) return;
   NncConv c = {.pass = NNC_CONV_WEIGHT_GRAD,
@@ -414,11 +424,9 @@ static void check_fewer_threads(void) {
   CHECK(strcmp(nnc_conv_implementation(&c), "winograd") == 0, "one thread: %s", nnc_conv_implementation(&c));
   nnc_library_set_threads(2);
   CHECK(strcmp(nnc_conv_implementation(&c), "winograd") != 0, "two threads: %s", nnc_conv_implementation(&c));
-  c.scratch_bytes = nnc_conv_scratch(&c);
-  char error[200] = "";
-  NncLibrary *library = nnc_library_open(1);
-  CHECK(nnc_conv_prepare(library, &c, error, sizeof error) != NULL, "%s", error);
-  nnc_library_close(library);
+  check_planned_for_two(c);
+  c.dtype = c.result = NNC_BF16;
+  check_planned_for_two(c);
   nnc_library_set_threads(0);
 }
 
