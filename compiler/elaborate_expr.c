@@ -7,6 +7,7 @@
 
 #include "compiler/elaborate_internal.h"
 #include "compiler/elsewhere.h"
+#include "compiler/kinds.h"
 
 static void set_location(Elaborator *e, AstPos pos) { elaborator_builder(e)->loc = location_of(e, pos); }
 
@@ -294,7 +295,7 @@ bool eval_condition(Elaborator *e, const AstExpr *x, bool *result) {
 bool eval_int(Elaborator *e, const AstExpr *x, const char *what, int64_t *result) {
   Value v;
   if (!eval(e, x, &v)) return false;
-  if (v.kind != VALUE_INT)
+  if (kind_convert("int", &v))
     return elaborator_error(e, x->pos, "%s must be an integer, found %s", what, value_describe(e, v));
   *result = v.i;
   return true;
@@ -360,7 +361,7 @@ bool type_dtype(Elaborator *e, const AstType *t, NnDtype *result) {
 }
 
 static bool add_dimension(Elaborator *e, const AstType *t, const AstExpr *x, Value size, NnType *type) {
-  if (size.kind != VALUE_INT)
+  if (kind_convert("int", &size))
     return elaborator_error(e, x->pos, "a dimension must be an integer, found %s", value_describe(e, size));
   if (size.i < 1) return elaborator_error(e, x->pos, "a dimension must be positive, found %lld", (long long)size.i);
   if (type->rank == NN_MAX_RANK) {
