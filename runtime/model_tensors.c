@@ -26,11 +26,14 @@ ModelTensor *model_tensor(nnc_net *net, const char *name) { return find(net, nam
 
 ModelTensor *model_value(nnc_net *net, const char *name) { return find(net, name, true); }
 
-static ModelTensor *add(nnc_net *net, const char *name, nnc_role role, NncDtype dtype) {
-  if (find(net, name, role == NNC_ROLE_VALUE)) return NULL;
+static ModelTensor *append(nnc_net *net, const char *name, nnc_role role, NncDtype dtype) {
   ModelTensor *t = &net->tensors[net->n_tensors++];
   t->shown = (nnc_tensor){.name = name, .role = role, .type = (nnc_type)dtype, .bytes = dtype_bytes(dtype)};
   return t;
+}
+
+static ModelTensor *add(nnc_net *net, const char *name, nnc_role role, NncDtype dtype) {
+  return find(net, name, role == NNC_ROLE_VALUE) ? NULL : append(net, name, role, dtype);
 }
 
 static bool is_input(const NncTensor *t) { return t->role == NNC_INPUT; }
@@ -41,9 +44,25 @@ static void *place_of(const nnc_net *net, const NncTensor *t) {
   return visible ? net->s.arena.base + t->offset : NULL;
 }
 
+static bool is_alike(const NncTensor *a, const NncTensor *b) {
+  return a->dtype == b->dtype && a->rank == b->rank && !memcmp(a->dim, b->dim, sizeof a->dim);
+}
+
+// Whether it is listed. Models of a file may call inputs of other shapes or types by one name.
+static bool is_listed(const nnc_net *net, const NncTensor *t, nnc_role role) {
+  for (int i = 0; i < net->n_tensors; i++) {
+    const ModelTensor *other = &net->tensors[i];
+    bool both = role == NNC_ROLE_INPUT && other->shown.role == NNC_ROLE_INPUT;
+    if ((other->shown.role == NNC_ROLE_VALUE) == (role == NNC_ROLE_VALUE) && !strcmp(other->shown.name, t->name) &&
+        (!both || is_alike(other->tensor, t)))
+      return true;
+  }
+  return false;
+}
+
 static void add_tensor(nnc_net *net, const NncTensor *t, nnc_role role, int64_t batches) {
-  ModelTensor *made = add(net, t->name, role, t->dtype);
-  if (!made) return;
+  if (is_listed(net, t, role)) return;
+  ModelTensor *made = append(net, t->name, role, t->dtype);
   made->tensor = t;
   made->shown.rank = t->rank;
   memcpy(made->shown.dim, t->dim, sizeof made->shown.dim);

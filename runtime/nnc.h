@@ -126,7 +126,8 @@ typedef struct nnc_model {
   // What the last call that failed said, perhaps several lines; "" before. Borrowed, until the next call.
   const char *(*last_error)(const nnc_net *net);
   nnc_status (*info)(nnc_net *net, nnc_info *info);
-  // The tensors with numbers from 0 to info's `tensors`, inputs first; find: the first of that name.
+  // The tensors with numbers from 0 to info's `tensors`, inputs first: those of training, of evaluation, then of each
+  // model of the file that add a name, or another shape or type to it. find: the first of that name.
   nnc_status (*describe)(nnc_net *net, int64_t number, nnc_tensor *tensor);
   nnc_status (*find)(nnc_net *net, const char *name, nnc_tensor *tensor);
   // A whole parameter, state, optimizer value or result, by its name, to or from the caller's memory. rank 0 and 0

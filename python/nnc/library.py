@@ -244,7 +244,8 @@ class Net:
         for i in range(number):
             t = _Tensor()
             self._check(model.describe(pointer, i, t))
-            (self._values if _ROLES[t.role] == 'value' else self._described)[t.name.decode()] = t
+            # of inputs of one name that models have in several shapes the first, as `find`
+            (self._values if _ROLES[t.role] == 'value' else self._described).setdefault(t.name.decode(), t)
         self._results = _numbers_of_kind(self._described, ('loss', 'metric'))
         self._inputs: dict[tuple[int, tuple[str, ...]], Any] = {}   # C structs of inputs by thread and names
         self._step, self._evaluate = model.step, model.evaluate

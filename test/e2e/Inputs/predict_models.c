@@ -1,4 +1,5 @@
-// Predictions of two models of one library, and what is said where outputs of both are asked for.
+// The inputs of a library of several models, predictions of two of them, and what is said where outputs of both are
+// asked for.
 #include <stdio.h>
 
 #include "libmodels.h"
@@ -13,7 +14,11 @@ int main(void) {
              image = {.name = "output.generator", .type = NNC_TYPE_F32, .rank = 2, .dim = {3, 5}, .data = made},
              x = {.name = "x", .type = NNC_TYPE_F32, .rank = 2, .dim = {3, 5}, .data = made},
              told[] = {{.name = "output.critic.0", .type = NNC_TYPE_F32, .rank = 2, .dim = {3, 1}, .data = score},
-                       {.name = "output.critic.1", .type = NNC_TYPE_F32, .rank = 1, .dim = {3}, .data = sum}};
+                       {.name = "output.critic.1", .type = NNC_TYPE_F32, .rank = 1, .dim = {3}, .data = sum}},
+             found;
+  for (int i = 0; !m->describe(net, i, &found) && found.role == NNC_ROLE_INPUT; i++)
+    printf("%s [%d, %d]\n", found.name, (int)found.dim[0], (int)found.dim[1]);
+  if (!m->find(net, "x", &found)) printf("find %s [%d, %d]\n", found.name, (int)found.dim[0], (int)found.dim[1]);
   printf("generator %d\n", m->predict(net, 1, &noise, 1, &image));
   printf("critic %d\n", m->predict(net, 1, &x, 2, told));
   for (int i = 0; i < 3; i++) {
