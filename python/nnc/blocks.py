@@ -146,9 +146,9 @@ class Explainer:
         for known, name, dim in candidates:
             if len(set(known)) > 1 and all(known):
                 f = {v / k for v, k in zip(vector, known)}
-                if len(f) == 1:
+                if len(f) == 1 and min(f) > 0:
                     ratio = f.pop()
-                    if ratio == int(ratio) and ratio > 0:
+                    if ratio == int(ratio):
                         return self.use(Op('*', [Const(int(ratio)), Name(name)]), dim)
                     if 1 / ratio == int(1 / ratio):
                         return self.use(Op('//', [Name(name), Const(int(1 / ratio))]), dim)

@@ -108,6 +108,22 @@ def test_a_padding_row_is_said_to_be_trained():
         convert(torch.nn.Embedding(5, 4, padding_idx=0), (torch.ones(2, 3, dtype=torch.long),))
 
 
+class Dilated(torch.nn.Module):
+    def __init__(self, inputs: int, channels: int, dilation: int):
+        super().__init__()
+        self.conv = torch.nn.Conv2d(inputs, channels, 3, padding=dilation, dilation=dilation)
+        self.shortcut = torch.nn.Conv2d(inputs, channels, 1) if inputs != channels else None
+
+    def forward(self, x):
+        return self.conv(x) + (x if self.shortcut is None else self.shortcut(x))
+
+
+def test_zeros_are_no_multiple_of_an_argument():
+    module = torch.nn.Sequential(Dilated(3, 4, 1), Dilated(4, 4, 1), Dilated(4, 8, 1), Dilated(8, 8, 2))
+    text = convert(module, (torch.randn(2, 3, 8, 8),)).text
+    assert 'if shortcut { x = conv2d(x, channels) as shortcut }' in text     # whose padding is 0, where the padding of the other is an argument
+
+
 class Unknown(torch.nn.Module):
     def forward(self, x):
         return torch.linalg.qr(x)[0] + torch.fft.fft(x).real
