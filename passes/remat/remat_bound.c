@@ -81,7 +81,7 @@ static void add_outputs(StepBound *b) {
   bool *seen = allocate_array((size_t)b->problem.n_nodes, sizeof *seen);
   for (int r = 0; r < p->n_results; r++) {
     int root = p->values[p->result[r]].root, node = b->value_node[root];
-    if (node < 0 || p->tied[r] >= 0 || seen[node]) continue;
+    if (node < 0 || b->nodes[node].home || p->tied[r] >= 0 || seen[node]) continue;   // a home may be returned as it is
     seen[node] = true;
     b->outputs[b->problem.n_outputs++] = node;
   }
