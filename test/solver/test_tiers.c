@@ -85,6 +85,22 @@ static void test_lanes(void) {
   generated_free(g);
 }
 
+// Bytes that a copy takes at its place count there and nowhere else: a and b live at the store of a, c and a at its
+// fetch.
+static void test_workspace(void) {
+  RematTier far = half_second;
+  far.workspace = 10;
+  Generated *g = make_diamond(&far);
+  check_schedule(&g->problem, "x0 x1 x2 x3", 14, 30, 0);
+  check_schedule(&g->problem, "x0 x1 s0 x2 f0 x3", 15.5, 30, 10);
+  far.workspace = 11;
+  check_schedule(&g->problem, "x0 x1 s0 x2 f0 x3", 15.5, 31, 10);
+  InputError error;
+  far.workspace = -1;
+  check(!remat_problem_check(&g->problem, &error), "bytes of a copy's place are not negative", 0);
+  generated_free(g);
+}
+
 static void test_far_bytes(void) {
   RematTier far = {.out_rate = 5, .in_rate = 10, .budget = 10};
   Generated *g = generated_create(4);
@@ -291,6 +307,7 @@ int main(void) {
   test_exact_by_hand();
   test_against_exact();
   test_lanes();
+  test_workspace();
   test_far_bytes();
   test_homes();
   test_refused();
