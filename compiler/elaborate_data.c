@@ -370,7 +370,7 @@ bool data_check_argument_names(Elaborator *e, const AstStmt *s, Reader reader) {
       [READER_HDF5] = {AHEAD, "fields"},
       [READER_SAFETENSORS] = {AHEAD, "fields", "whole", "csr"},
       [READER_BYTES] = {AHEAD, "sequence", "continued"},
-      [READER_CSV] = {"begin", "end", "fields", "hash", "separator"},
+      [READER_CSV] = {AHEAD, "fields", "hash", "separator"},
       [READER_IMAGES] = {"num_workers", "prefetch_factor", "resize", "skip_broken"},
       [READER_TOKENS] = {AHEAD, "sequence", "continued", "fields", "dtype"},
   };

@@ -100,7 +100,6 @@ static bool read_option(Elaborator *e, const CallArg *a, Reader reader, ReaderCa
     *(begin ? &r->begin : &r->end) = number;
     return true;
   }
-  if (reader == READER_CSV) return read_csv_option(e, a, r);
   if (strcmp(a->name, "resize") == 0 && reader == READER_IMAGES) {
     r->resize = a->value.kind == VALUE_INT ? a->value.i : 0;
     return (r->resize > 0 && r->resize < 1 << 15) ||
@@ -119,6 +118,7 @@ static bool read_option(Elaborator *e, const CallArg *a, Reader reader, ReaderCa
     *(workers ? &r->num_workers : &r->prefetch_factor) = a->value.i;
     return true;
   }
+  if (reader == READER_CSV) return read_csv_option(e, a, r);
   if (strcmp(a->name, "whole") == 0 && reader == READER_SAFETENSORS) {
     r->whole = a->value.kind == VALUE_BOOL && a->value.b;
     return a->value.kind == VALUE_BOOL ||

@@ -214,22 +214,27 @@ static bool stays_in_place(DataFile *f, const DataSource *s, Column *c, int64_t 
   return true;
 }
 
-bool data_raw_in_place(const DataSource *s, int64_t first, Column *c) {
+bool data_file_is_plain(const char *path, int64_t *bytes) {
   struct stat st;
-  int64_t element = c->record_bytes, begin, end;
   unsigned char magic[2] = {0};
-  int fd = open_to_read(s->path);
+  int fd = open_to_read(path);
   if (fd < 0) return false;
   bool plain = fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
   bool packed = plain && pread(fd, magic, 2, 0) == 2 && magic[0] == 0x1f && magic[1] == 0x8b;
   close(fd);
-  if (!plain || packed) return report_packed(s->path, packed ? "gzip file" : "pipe");
-  if ((st.st_size - first) % element) {
-    report_error("%s: %lld bytes are no whole number of %lld-bit tokens", s->path, (long long)st.st_size,
+  *bytes = st.st_size;
+  return (plain && !packed) || report_packed(path, packed ? "gzip file" : "pipe");
+}
+
+bool data_raw_in_place(const DataSource *s, int64_t first, Column *c) {
+  int64_t element = c->record_bytes, bytes, begin, end;
+  if (!data_file_is_plain(s->path, &bytes)) return false;
+  if ((bytes - first) % element) {
+    report_error("%s: %lld bytes are no whole number of %lld-bit tokens", s->path, (long long)bytes,
                  (long long)(8 * element));
     return false;
   }
-  data_range(s, (st.st_size - first) / element, &begin, &end);
+  data_range(s, (bytes - first) / element, &begin, &end);
   c->first_byte = first + begin * element;
   c->records = end - begin;
   return true;

@@ -136,6 +136,7 @@ static bool append(Column *all, const Column *part) {
     memcpy(all->values + all->block_bytes, part->values, (size_t)part->block_bytes);
     all->block_bytes += part->block_bytes;
   }
+  if (part->room_bytes > all->room_bytes) all->room_bytes = part->room_bytes;
   all->records += part->records;
   add_piece(all, part);
   return true;
@@ -200,6 +201,7 @@ bool data_read_with(const DataReader *reader, const NncData *d, const NncFunctio
                     .dtype = d->dtype,
                     .in_place = d->num_workers > 0,
                     .whole = d->whole,
+                    .line = i > 0 ? columns : NULL,
                     .input = function_input(f, d->names[i])};
     if (csv) {
       s.columns = d->fields + field, s.n_columns = d->field_counts[i];

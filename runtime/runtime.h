@@ -432,6 +432,7 @@ typedef struct DataSource {   // how to open one file of a reader
   bool in_place;            // the records stay in the file: what it says of them is read and checked, block is NULL
   bool whole;               // safetensors: the tensor is one record
   const NncTensor *input;   // that the file feeds; NULL: none
+  const Column *line;       // the first column of the line, which has been read; NULL: this is it
   // csv: names of the columns that make up a record; numbers of the categories, 0: these are numbers; between cells
   int n_columns;
   const char *const *columns;
@@ -510,6 +511,9 @@ bool data_file_ends(DataFile *f, int64_t records, int64_t record_bytes);   // re
 // that the source asks for into memory of the column's own and reads past the rest. False after reporting.
 bool data_file_read_records(DataFile *f, const DataSource *s, Column *c);
 void data_file_close(DataFile *f);
+// Whether it is a regular file that is not packed, so that a part of it can be read; *bytes: of it. False after
+// reporting.
+bool data_file_is_plain(const char *path, int64_t *bytes);
 // Of a file of raw numbers behind `first` bytes: what of it is read one by one. c has path, dtype and record_bytes.
 bool data_raw_in_place(const DataSource *s, int64_t first, Column *c);
 void data_take(Column *c, int64_t from, int64_t bytes);   // leaves bytes of the block, whole records, from there on

@@ -30,5 +30,7 @@ table("short.csv", change=lambda lines: lines[:4] + [lines[4].rsplit(",", 1)[0]]
 table("empty.csv", change=lambda lines: lines[:8] + [lines[8].rsplit(",", 1)[0] + ","] + lines[9:])
 table("open.csv", change=lambda lines: lines[:3] + ['1,"x'])
 table("twice.csv", change=lambda lines: [lines[0].replace("unused", "a")] + lines[1:])
+table("part_0.csv", change=lambda lines: lines[:18])
+table("part_1.csv", end="\r\n", change=lambda lines: lines[:1] + lines[18:])
 npy("x.npy", "<f4", "(40, 2)", b"".join(struct.pack("<2f", b, a) for a, b, _, _ in rows))
 npy("label.npy", "<i4", "(40,)", struct.pack("<40i", *(y for *_, y in rows)))
