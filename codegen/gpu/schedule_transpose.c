@@ -6,47 +6,13 @@
 #include <string.h>
 
 #include "codegen/gpu/schedule.h"
+#include "codegen/kernel/transposed.h"
 #include "support/alloc.h"
 #include "support/integers.h"
 #include "support/text.h"
 
 // LEAST: extents below leave most of a tile empty
-enum { TILE = 32, PITCH = 33, THREADS = 256, ROWS = THREADS / TILE, MAX_TILES = 5, LEAST = 8 };
-
-typedef struct TransposedLeaf {
-  int arg;
-  NnDtype dtype;
-  Access access;
-} TransposedLeaf;
-
-typedef struct Transposed {
-  int along, across;   // groups: written along, read along
-  const Nest *nest;
-  int n;
-  TransposedLeaf leaf[MAX_TILES];
-  Value place;   // of the point's element in a tile
-} Transposed;
-
-static void collect(void *user, int arg, MlirValue value, const Access *a) {
-  Transposed *t = user;
-  int64_t stride = a->stride[t->nest->axis[t->along]];
-  if (arg < 0 || stride == 0 || stride == 1 || t->n == MAX_TILES) return;
-  for (int g = 0; g < t->along; g++) {
-    if (a->stride[t->nest->axis[g]] != 1 || t->nest->extent[g] < LEAST || (t->across >= 0 && t->across != g)) continue;
-    t->across = g;
-    for (int i = 0; i < t->n; i++)
-      if (t->leaf[i].arg == arg && access_equal(&t->leaf[i].access, a)) return;
-    t->leaf[t->n++] = (TransposedLeaf){arg, nn_value_type(value).dtype, *a};
-    return;
-  }
-}
-
-static bool find_transposed(const Kernel *k, const Nest *nest, Transposed *t) {
-  *t = (Transposed){.along = nest->n - 1, .across = -1, .nest = nest};
-  if (nest->n < 2 || nest->extent[t->along] < LEAST) return false;
-  kernel_walk_all_leaves(k, collect, t);
-  return t->n > 0;
-}
+enum { TILE = 32, PITCH = 33, THREADS = 256, ROWS = THREADS / TILE, LEAST = 8 };
 
 // ---------------------------------------------------------------------------------------------------------------------
 
@@ -63,12 +29,9 @@ static Suffix tile_name(int leaf) {
 // Emitter.load_tiled
 static bool load_tile(Emitter *e, int buffer, const Access *a, Value *out) {
   const Transposed *t = e->tiled;
-  for (int i = 0; i < t->n; i++) {
-    if (t->leaf[i].arg != buffer || !access_equal(&t->leaf[i].access, a)) continue;
-    *out = schedule_shared_load(e, tile_name(i).text, nn_dtype_wide(t->leaf[i].dtype), t->place);
-    return true;
-  }
-  return false;
+  int i = transposed_leaf(t, buffer, a);
+  if (i >= 0) *out = schedule_shared_load(e, tile_name(i).text, nn_dtype_wide(t->leaf[i].dtype), t->place);
+  return i >= 0;
 }
 
 static Value scaled_sum(Emitter *e, Value a, int64_t by, Value b) {
@@ -139,7 +102,7 @@ bool schedule_transpose(GpuModule *m, const Kernel *k, EmittedKernel *out) {
   Transposed t;
   Emitter e;
   nest_build(k, &nest);
-  if (!find_transposed(k, &nest, &t)) return false;
+  if (!transposed_find(k, &nest, LEAST, LEAST, &t)) return false;
   int64_t along = divide_up(nest.extent[t.along], TILE), across = divide_up(nest.extent[t.across], TILE), outer = 1;
   int groups[NN_MAX_RANK], n = 0;
   for (int g = 0; g < nest.n; g++)

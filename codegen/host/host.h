@@ -19,6 +19,8 @@ void host_cpu_free(HostCpu *cpu);
 KernelTarget kernel_target_host(const HostCpu *cpu);
 // Kinds of kernels. Each appends its functions to the module and adds its launches to `out`.
 void kernel_emit_map(KernelModule *m, const Kernel *k, EmittedKernel *out);
+// False: nothing is read along another axis than is written, and nothing was done.
+bool kernel_emit_transposed(KernelModule *m, const Kernel *k, const Nest *nest, EmittedKernel *out);
 void kernel_emit_reduce(KernelModule *m, const Kernel *k, EmittedKernel *out);   // row and column
 void kernel_emit_move(KernelModule *m, const Kernel *k, EmittedKernel *out);
 void kernel_emit_pool(KernelModule *m, const Kernel *k, MlirOperation op, EmittedKernel *out);   // a move, too

@@ -58,6 +58,7 @@ static char *describe(const Nest *nest, int64_t blocks, int64_t outer) {
 void kernel_emit_map(KernelModule *m, const Kernel *k, EmittedKernel *out) {
   Nest nest;
   nest_build(k, &nest);
+  if (kernel_emit_transposed(m, k, &nest, out)) return;
   int64_t outer = 1, extent = nest.n ? nest.extent[nest.n - 1] : 1;
   int groups[NN_MAX_RANK];
   for (int g = 0; g + 1 < nest.n; g++) {

@@ -123,6 +123,21 @@ static void transposes(MlirModule m, NnDtype t, int64_t a, int64_t b, int64_t c)
          RESULTS(nn_select(&f.b, above, x, nn_constant(&f.b, SHAPE(t, c, a, b), 3))));
 }
 
+// Copies: of short runs, which may be moved as one element, from within a tensor too; of the innermost axis.
+static void permutes(MlirModule m, NnDtype t, int64_t a, int64_t b, int64_t c, int64_t d) {
+  Fn f = fn_begin(m);
+  finish(&f, "map", SHAPE(t, a, c, b, d), 0, NULL,
+         RESULTS(nn_transpose(&f.b, arg(&f, SHAPE(t, a, b, c, d)), I64S(0, 2, 1, 3))));
+  f = fn_begin(m);
+  finish(&f, "map", SHAPE(t, a, c, d, b), 0, NULL,
+         RESULTS(nn_transpose(&f.b, arg(&f, SHAPE(t, a, b, c, d)), I64S(0, 2, 3, 1))));
+  for (int gap = 0; gap < 2; gap++) {
+    f = fn_begin(m);
+    MlirValue x = nn_slice(&f.b, arg(&f, SHAPE(t, a + 1, b, c, d + gap)), I64S(1, 0, 0, gap), I64S(a, b, c, d), NULL);
+    finish(&f, "map", SHAPE(t, c, b, a, d), 0, NULL, RESULTS(nn_transpose(&f.b, x, I64S(2, 1, 0, 3))));
+  }
+}
+
 static void logic(MlirModule m, NnDtype t, int64_t rows, int64_t columns) {
   Fn f = fn_begin(m);
   NnType type = SHAPE(t, rows, columns);
@@ -408,6 +423,9 @@ __attribute__((unused)) static void build_float_cases(MlirModule m, NnDtype t) {
   transposes(m, t, 2, 37, 70);
   transposes(m, t, 1, 8, 64);
   transposes(m, t, 33, 9, 31);
+  permutes(m, t, 2, 19, 33, 2);
+  permutes(m, t, 1, 3, 531, 4);
+  permutes(m, t, 17, 40, 5, 3);
   pads(m, t, 2, 3, 1);
   pads(m, t, 3, 4, 21);
   pads(m, t, 2, 3, 16);
@@ -493,6 +511,7 @@ __attribute__((unused)) static void build_integer_cases(MlirModule m) {
     plain_total_column(m, integers[i] == NN_U8 ? NN_I32 : integers[i], 9001);
     views(m, integers[i], 3, 19, 2, 5);
     transposes(m, integers[i], 1, 33, 17);
+    permutes(m, integers[i], 3, 9, 19, 8);
     concats(m, integers[i], 2, 3);
     pads(m, integers[i], 2, 3, 5);
     argmaxes(m, integers[i], 3, 2, 37);
