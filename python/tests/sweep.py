@@ -40,7 +40,8 @@ def one(family: str, name: str, dtype: str, budget: bool) -> dict:
             import budget as budgets
             return {**row, 'ok': True, **vars(budgets.check(module, args, kwargs))}
         r = check.check(module, args, kwargs, dtype=dtype)
-        row.update(ok=True, worst=r.worst(), mode=r.mode, lines=len(r.text.splitlines()) - 7, seconds={k: round(v, 1) for k, v in r.seconds.items()}, own=max(r.own.values(), default=0), kinks=r.kinks)
+        row.update(ok=True, worst=r.worst(), mode=r.mode, lines=len(r.text.splitlines()) - 7, seconds={k: round(v, 1) for k, v in r.seconds.items()},
+                   own=max(r.own.values(), default=0), times=round(r.times, 2), kinks=r.kinks)
     except Exception as e:      # every reason belongs into the table
         row.update(ok=False, reason=f'{type(e).__name__}: {e}'[:1500])
         if os.environ.get('SWEEP_TEXTS') and getattr(e, 'text', None):

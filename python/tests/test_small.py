@@ -5,7 +5,7 @@ from torch import nn
 
 import budget
 import check as checking
-from check import Mismatch, check, within
+from check import FACTOR, Mismatch, check, times
 
 
 class Lenet(nn.Module):
@@ -97,24 +97,55 @@ def test_resnet18():
 
 @pytest.mark.parametrize('dtype', ['f64', 'f32'])
 def test_another_activation_is_found(monkeypatch, dtype):
-    convert = checking.convert
-
-    def wrong(*args):
-        program = convert(*args)
-        assert 'gelu' in program.text
-        program.text = program.text.replace('gelu', 'silu')
-        return program
-    monkeypatch.setattr(checking, 'convert', wrong)
+    changed(monkeypatch, 'gelu', 'silu')
     with pytest.raises(Mismatch, match='grad'):
         check(Mlp(), (torch.randn(4, 10),), dtype=dtype)
 
 
-def test_within_rounding():
-    own = {'output 0': 1e-7, 'grad.a': 1e-3, 'grad.b': 1e-3, 'grad.c': 2e-1}
-    assert within({'output 0': 1e-6, 'grad.a': 3e-3, 'grad.b': 4e-3, 'grad.c': 1e-4}, own, 1e-4)
-    assert not within({'output 0': 1e-6, 'grad.a': 5e-3, 'grad.b': 5e-3, 'grad.c': 2e-1}, own, 1e-4)      # the middle one is five times as large
-    assert not within({'output 0': 2e-4, 'grad.a': 1e-3, 'grad.b': 1e-3, 'grad.c': 2e-1}, own, 1e-4)
-    assert not within({'output 0': 0, 'grad.a': 1e-3, 'grad.b': 1e-3, 'grad.c': 9e-1}, own, 1e-4)
+class Cancelling(nn.Linear):
+    def forward(self, x):
+        return super().forward(x) + 1e5 - 1e5
+
+
+def changed(monkeypatch, old: str, new: str) -> None:
+    """What is compared is another text than that of the module."""
+    convert = checking.convert
+
+    def wrong(*args):
+        program = convert(*args)
+        assert old in program.text
+        program.text = program.text.replace(old, new)
+        return program
+    monkeypatch.setattr(checking, 'convert', wrong)
+
+
+def test_rounding_is_measured_against_the_truth(monkeypatch):
+    changed(monkeypatch, '100000', '150000')         # errors are twice as large
+    report = check(Cancelling(10, 20), (torch.randn(4, 10),), dtype='f32')
+    assert report.own['output 0'] > 1e-3 and 1 < report.times < 3
+    changed(monkeypatch, '150000', '1500000')
+    with pytest.raises(Mismatch, match='output 0'):
+        check(Cancelling(10, 20), (torch.randn(4, 10),), dtype='f32')
+
+
+def test_a_loss_is_measured_against_its_terms():
+    module, x, targets = nn.Linear(3, 2), torch.ones(2, 3), {0: torch.tensor([[1.0, 1.0], [-1.0, -1.0]])}
+    want, floors = checking.reference(module, (x,), {}, [None], 1, targets)
+    terms = (want['output 0'] * targets[0]).abs().mean()
+    assert want['loss'].abs() < 1e-6 * terms
+    errors = checking.differences({**want, 'loss': want['loss'] + 2e-4 * terms}, want, floors, 'f32')
+    assert 1.9e-4 < errors['loss'] < 2.1e-4
+
+
+def test_times_of_rounding():
+    gradients = lambda many, one: {**{f'grad.{i}': many for i in range(10)}, 'grad.z': one}
+    own = {'output 0': 1e-7, **gradients(1e-3, 2e-1)}
+    of = lambda output, *errors: times({'output 0': output, **gradients(*errors)}, own, 1e-4)
+    assert of(1e-6, 3e-3, 1e-4) == 3
+    assert of(1e-6, 5e-3, 2e-1) == 5         # the middle one
+    assert of(0, 1e-3, 9e-1) == 4.5          # the largest
+    assert of(2e-4, 1e-3, 2e-1) == 8         # an output, beyond the bound, which is four times what rounding makes at least
+    assert times({'output 0': 1e-4, 'grad.a': 1e-4}, {}, 1e-4) == 0
 
 
 def test_same_bytes_within_a_budget():
