@@ -174,18 +174,19 @@ class Comparison:
         inputs = {n: v for n, v in zip([snake_case(v.hint or 'x') for v in self.program.inputs], flat((args, kwargs)))}
         targets = {i: torch.randn(v.shape).to(self.type) for i, v in enumerate(self.program.outputs) if v.dtype == 'f32'}
         self.program.save_weights(os.path.join(folder, 'w0.safetensors'))
-        want, floors = reference(self.module(self.type), args, kwargs, self.program.outputs, self.steps, targets)
+        self.program.weights.clear()         # of the largest models memory holds few copies
+        want, floors = reference(self.module(self.type), args, kwargs, self.program.outputs, self.steps, targets, folder)
         self.seconds['torch'] = time.time() - start
         start = time.time()
         have = results(self.program, folder, inputs, targets, self.steps)
         errors, own = differences(have, want, floors, self.dtype), {}
         self.seconds['run'] = time.time() - start
         if not max(errors.values()) <= BOUND[self.dtype]:
-            near = self.nearby(targets)
+            near = self.nearby(targets, folder)
             errors, own = differences(have, near if self.dtype == 'f32' else want, floors, self.dtype), differences(want, near, floors, self.dtype)
         return Report(self.text, errors, self.seconds, self.mode, own, times=times(errors, own, BOUND[self.dtype]))
 
-    def nearby(self, targets: dict) -> dict:
+    def nearby(self, targets: dict, folder: str) -> dict:
         """What PyTorch computes in f64, the truth for f32; for f64, with parameters whose last bit is another one."""
         module = self.module(torch.float64)
         if self.dtype == 'f64':
@@ -193,7 +194,7 @@ class Comparison:
                 for p in module.parameters():
                     p *= 1 + 2.0 ** -52 * torch.randint(-1, 2, p.shape).double()
         with Wide() if self.dtype == 'f32' else contextlib.nullcontext():
-            near, _ = reference(module, *self.inputs(torch.float64), self.program.outputs, self.steps, {i: t.double() for i, t in targets.items()})
+            near, _ = reference(module, *self.inputs(torch.float64), self.program.outputs, self.steps, {i: t.double() for i, t in targets.items()}, folder)
         return near
 
 
@@ -209,8 +210,16 @@ def times(errors: dict, own: dict, bound: float) -> float:
     return most
 
 
-def reference(module, args, kwargs, outputs: list, steps: int, targets: dict) -> tuple:
-    """What PyTorch computes, and the size below which differences do not count: of a loss the mean size of its terms, which cancel. The targets are made smaller, by a
+def on_disk(tensors: dict, folder: str) -> dict:
+    """The same in the pages of a file, which memory need not hold."""
+    handle, path = tempfile.mkstemp(dir=folder)
+    os.close(handle)
+    save(path, tensors)
+    return load(path)
+
+
+def reference(module, args, kwargs, outputs: list, steps: int, targets: dict, folder: str) -> tuple:
+    """What PyTorch computes, its largest part in `folder`, and the size below which differences do not count: of a loss the mean size of its terms, which cancel. The targets are made smaller, by a
     power of two, until no gradient is larger than 1: with larger steps rounding errors grow a hundredfold in each."""
     want, floors, firsts = {}, {}, dict(module.named_parameters())
     module.eval()
@@ -232,13 +241,14 @@ def reference(module, args, kwargs, outputs: list, steps: int, targets: dict) ->
             for t in [*targets.values(), *grads.values()]:
                 t *= scale
             want['loss'], floors['loss'] = loss.detach() * scale, sum(t.detach().abs().mean().item() for t in terms) * scale
-            want.update({f'grad.{n}': g for n, g in grads.items() if firsts[n].requires_grad})
+            want.update(on_disk({f'grad.{n}': g for n, g in grads.items() if firsts[n].requires_grad}, folder))
+            del grads
         with torch.no_grad():
             for p in firsts.values():
                 if p.grad is not None:
                     p -= RATE * p.grad
     tensors = {**firsts, **{n: b for n, b in module.named_buffers() if b.is_floating_point()}}
-    want.update({f'after {steps} steps: {n}': p.detach() for n, p in tensors.items()})
+    want.update(on_disk({f'after {steps} steps: {n}': p for n, p in tensors.items()}, folder))
     floors.update(grad=largest * scale, after=max((p.abs().max().item() for p in firsts.values() if p.numel()), default=0) * 1e-3)
     return want, floors
 

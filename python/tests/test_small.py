@@ -128,9 +128,9 @@ def test_rounding_is_measured_against_the_truth(monkeypatch):
         check(Cancelling(10, 20), (torch.randn(4, 10),), dtype='f32')
 
 
-def test_a_loss_is_measured_against_its_terms():
+def test_a_loss_is_measured_against_its_terms(tmp_path):
     module, x, targets = nn.Linear(3, 2), torch.ones(2, 3), {0: torch.tensor([[1.0, 1.0], [-1.0, -1.0]])}
-    want, floors = checking.reference(module, (x,), {}, [None], 1, targets)
+    want, floors = checking.reference(module, (x,), {}, [None], 1, targets, str(tmp_path))
     terms = (want['output 0'] * targets[0]).abs().mean()
     assert want['loss'].abs() < 1e-6 * terms
     errors = checking.differences({**want, 'loss': want['loss'] + 2e-4 * terms}, want, floors, 'f32')
