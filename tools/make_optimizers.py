@@ -15,6 +15,10 @@ import golden_format as gf
 torch.set_default_dtype(torch.float64)   # also the scalars that optimizers keep
 
 
+def with_gradients(group):
+    return [p for p in group['params'] if p.grad is not None]
+
+
 class Lion(optim.Optimizer):
     def __init__(self, params, lr, betas=(0.9, 0.99), weight_decay=0.0):
         super().__init__(params, dict(lr=lr, betas=betas, weight_decay=weight_decay))
@@ -22,7 +26,7 @@ class Lion(optim.Optimizer):
     @torch.no_grad()
     def step(self):
         for g in self.param_groups:
-            for p in g['params']:
+            for p in with_gradients(g):
                 m = self.state[p].setdefault('m', torch.zeros_like(p))
                 b1, b2 = g['betas']
                 p.mul_(1 - g['lr'] * g['weight_decay']).sub_(g['lr'] * torch.sign(b1 * m + (1 - b1) * p.grad))
@@ -36,7 +40,7 @@ class Lamb(optim.Optimizer):
     @torch.no_grad()
     def step(self):
         for g in self.param_groups:
-            for p in g['params']:
+            for p in with_gradients(g):
                 s = self.state[p]
                 if not s:
                     s.update(t=0, m=torch.zeros_like(p), v=torch.zeros_like(p))
@@ -45,7 +49,8 @@ class Lamb(optim.Optimizer):
                 s['m'].mul_(b1).add_((1 - b1) * p.grad)
                 s['v'].mul_(b2).add_((1 - b2) * p.grad ** 2)
                 r = s['m'] / (1 - b1 ** s['t']) / ((s['v'] / (1 - b2 ** s['t'])).sqrt() + g['eps']) + g['weight_decay'] * p
-                p.sub_(g['lr'] * p.norm() / r.norm() * r)
+                trust = p.norm() / r.norm() if p.norm() > 0 and r.norm() > 0 else 1.0
+                p.sub_(g['lr'] * trust * r)
 
 
 class Muon(optim.Optimizer):
@@ -55,7 +60,7 @@ class Muon(optim.Optimizer):
     @torch.no_grad()
     def step(self):
         for g in self.param_groups:
-            for p in g['params']:
+            for p in with_gradients(g):
                 buf = self.state[p].setdefault('buf', torch.zeros_like(p))
                 buf.lerp_(p.grad, 1 - g['momentum'])
                 x = p.grad.lerp(buf, g['momentum'])
@@ -109,11 +114,16 @@ def train(kind, x, y):
     return {f'{kind}.{n}': gf.digest(p.detach().flatten().tolist()) for n, p in params.items()}
 
 
-x, y = hashed('x', (16, 4)), hashed('y', (16, 3))
-golden = {}
-for kind in OPTIMIZERS:
-    golden.update(train(kind, x, y))
-path = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'test', 'e2e', 'Inputs', 'optimizers.json')
-with open(path, 'w') as f:
-    json.dump(golden, f, indent=0)
-    f.write('\n')
+def main():
+    x, y = hashed('x', (16, 4)), hashed('y', (16, 3))
+    golden = {}
+    for kind in OPTIMIZERS:
+        golden.update(train(kind, x, y))
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'test', 'e2e', 'Inputs', 'optimizers.json')
+    with open(path, 'w') as f:
+        json.dump(golden, f, indent=0)
+        f.write('\n')
+
+
+if __name__ == '__main__':
+    main()

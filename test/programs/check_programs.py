@@ -31,7 +31,7 @@ def check(g, nnc, work, dtype, options):
     run(work, nnc, 'program.nn', '-o', 'program', *([] if 'precision' in g else [f'--dtype={dtype}']), *options)
     said, weights = [], 'begin.safetensors'
     for step in range(golden.RUNS):
-        run(work, './program', 'step', '--inputs=batch.safetensors', f'--weights={weights}', f'--outputs={step}.safetensors', f'--step={step}', f'--steps={golden.STEPS}')
+        run(work, './program', 'step', '--inputs=batch.safetensors', f'--weights={weights}', f'--outputs={step}.safetensors', f'--step={g.get("first", 0) + step}', f'--steps={golden.STEPS}')
         weights = f'{step}.safetensors'
         said.append(gf.read_safetensors(os.path.join(work, weights)))
     run(work, './program', 'predict', '--inputs=predict.safetensors', f'--weights={weights}', '--outputs=predicted.safetensors')

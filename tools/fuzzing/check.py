@@ -1,5 +1,5 @@
 """Compiles a program in several ways, runs steps and a prediction, and compares all they write with PyTorch's."""
-import fnmatch
+import collections
 import functools
 import os
 import random
@@ -11,7 +11,7 @@ import torch
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..'))
 import golden_format as gf
-from fuzzing import generate, golden, oracle, tree
+from fuzzing import generate, golden, oracle, training, tree
 from fuzzing.golden import RUNS
 
 BASE = {'f64': 1e-9, 'f32': 1e-4, 'f16': 2e-3, 'bf16': 1e-2}   # of the largest number of a tensor
@@ -89,6 +89,7 @@ def loosest(program, dtype):
 class Judge:
     def __init__(self, nnc, work):
         self.nnc, self.work, self.compared, self.skipped = nnc, work, 0, 0
+        self.ways = collections.Counter()               # how often programs ran in which way
         self.masks = None                               # of the dropouts of the program judged last, where outputs show them
         os.makedirs(work, exist_ok=True)
 
@@ -108,12 +109,12 @@ class Judge:
             f.write(text)
         self.command([self.nnc, 'program.nn', '-o', exe, *options], 'nnc')
 
-    def execute(self, exe, what):
+    def execute(self, exe, what, first=0):
         """[{name: (dtype, shape, values)} of each step], and of the prediction."""
         said, weights = [], 'begin.safetensors'
         for step in range(RUNS):
             out = f'{exe}.{step}.safetensors'
-            self.command([f'./{exe}', 'step', '--inputs=batch.safetensors', f'--weights={weights}', f'--outputs={out}', f'--step={step}', f'--steps={tree.STEPS}'], f'{what}: step')
+            self.command([f'./{exe}', 'step', '--inputs=batch.safetensors', f'--weights={weights}', f'--outputs={out}', f'--step={first + step}', f'--steps={tree.STEPS}'], f'{what}: step')
             said.append(gf.read_safetensors(self.path(out)))
             weights = out
         self.command([f'./{exe}', 'predict', '--inputs=predict.safetensors', f'--weights={weights}', '--outputs=predicted.safetensors'], f'{what}: predict')
@@ -147,7 +148,7 @@ class Judge:
                 if name not in y or x[name] != y[name] and repr(x[name]) != repr(y[name]):   # NaN is no NaN's equal
                     raise Failure(f'{what}: {kind_of(name)} is not the same within a budget', f'run {where}: {name}: {x[name]} and {y.get(name)}'[:2000])
 
-    def budgeted(self, text, options, rng, without, what):
+    def budgeted(self, text, options, rng, without, what, first):
         """The program within a random part of its memory, or the least that the compiler says it can do with."""
         share = rng.choice((95, 90, 80, 70, 60, 50, 40))
         try:
@@ -157,7 +158,8 @@ class Judge:
             if not least:
                 raise
             self.compile(text, 'small', f'--memory-budget={least.group(1)}', '--remat-effort=0.1', *options)
-        self.same(without, self.execute('small', what), what)
+        self.same(without, self.execute('small', what, first), what)
+        self.ways[f'{what} within a budget'] += 1
 
     def judge(self, program, ways=None):
         """Raises Failure. ways: the parts of the check to do, such as {'f32 host'}; by default see ways_of."""
@@ -180,7 +182,8 @@ class Judge:
                 raise
             if taken:
                 raise Failure('a name that files give to something else is not refused', f'{taken}\n{text}')
-            said = self.execute('whole', way)
+            said = self.execute('whole', way, program.train['first'])
+            self.ways[way] += 1
             if shown:
                 self.check_masks(program, shown, said)
                 self.masks = [{name: torch.tensor(t[2], dtype=torch.float64) for name, t in record.items() if name.startswith('output.')} for record in said[:RUNS]]
@@ -194,7 +197,7 @@ class Judge:
             if target == 'host':
                 on_host[dtype] = said
             if rng.random() < 0.6:
-                self.budgeted(text, options, rng, said, way)
+                self.budgeted(text, options, rng, said, way, program.train['first'])
 
     def check_masks(self, program, shown, said):
         """As many elements are zeroed as there should be, other ones in each step."""
@@ -232,7 +235,7 @@ def without_numbers(program):
     o = oracle.Oracle(program)
     o.begin(oracle.batches(program, torch.float64)[0][0])
     tensors = {path: (list(t.shape), o.roles[path]) for path, t in list(o.parameters.items()) + list(o.states.items())}
-    return {'seed': program.seed, 'accumulate': program.train['accumulate'], 'inputs': {n: (kind, list(shape), below) for n, (kind, shape, below) in program.data.items()},
+    return {'seed': program.seed, 'first': program.train['first'], 'accumulate': program.train['accumulate'], 'inputs': {n: (kind, list(shape), below) for n, (kind, shape, below) in program.data.items()},
             'predicted_from': [i[0] for i in program.models[0].inputs], 'tensors': tensors, 'averaged': list(o.parameters) if program.train['ema'] else []}
 
 
@@ -268,15 +271,11 @@ def fit(program):
     """Makes the program one that can be judged, or raises oracle.Unfit: settings that match no parameter are left out."""
     o = oracle.Oracle(program)
     o.begin(oracle.batches(program, torch.float64)[0][0])
-    matched, kept = set(), []
-    for pattern, settings in program.train['groups']:
-        own = {path for path in o.parameters if fnmatch.fnmatchcase(path, pattern)} - matched
-        kept += [(pattern, settings)] if own else []
-        matched |= own
-    program.train['groups'] = kept
+    training.fit_groups(program.train, {path: p.shape for path, p in o.parameters.items()})
     try:
         if len(oracle.untrained(program)) == len(o.parameters):     # all that a loss depends on is frozen
             program.train['groups'] = []
+            training.fit_groups(program.train, {path: p.shape for path, p in o.parameters.items()})
         oracle.run(program, 1)
     except RuntimeError as e:
         if 'does not require grad' in str(e):

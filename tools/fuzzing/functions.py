@@ -5,6 +5,12 @@ import torch
 import torch.nn.functional as F
 
 RULES = {}
+LEFT_OUT = {
+    'axes_of': 'is of the sizes of tensors, known while compiling: functions of the library that are drawn call it',
+    'dtype': 'another string with --dtype, of which nothing but the text of a program could depend',
+    'none': 'the value of an argument that is left out',
+    'parameters': 'stands in the train section, where no expressions are drawn: models/maml_sine.nn against PyTorch',
+}   # functions that no program has, and why
 
 
 def rule(*names):

@@ -1,10 +1,12 @@
 """Draws programs: loops, blocks and states, then the models and the training around them."""
 import random
 
-import fuzzing.constructs, fuzzing.library   # their makers
+import fuzzing.constructs, fuzzing.library, fuzzing.losses, fuzzing.signals, fuzzing.tensors   # their makers
+from fuzzing import training
 from fuzzing.maker import DEEP, LARGEST, MAKERS, NAMES, Maker, count, maker, num, unary
 from fuzzing.golden import HALVES
-from fuzzing.tree import EPS, Block, Body, Model, Node, Program, output_name, var, walk, walk_body
+from fuzzing.tensors import DRAWS
+from fuzzing.tree import Block, Body, Model, Node, Program, output_name, var, walk, walk_body
 
 
 
@@ -44,7 +46,7 @@ def _(g, name):
     x = g.pick()
     if x is None:
         return None
-    condition, holds = g.rng.choice((('1 + 1 == 2', True), ('3 < 2', False), ('training()', True), ('not false', True), ('2 > 1 and 7 // 2 != 3', False)))
+    condition, holds = g.rng.choice((('1 + 1 == 2', True), ('3 < 2', False), ('training()', True), ('not false', True), ('2 > 1 and 7 // 2 != 3', False), ('contains([1, 2], 2)', True), ('is_list(3)', False)))
     return Node('if', [x, g.want(x.shape)], type=x.type, mag=x.mag + 2, condition=condition, holds=holds)
 
 
@@ -217,38 +219,17 @@ def make_loss(program, rng, name, type):
     return Node('mean', [inside], type=scalar)
 
 
-def arguments_of(kind, rng, chance):
-    """Of an optimizer, each with that chance."""
-    often = lambda: rng.random() < chance
-    a = {'lr': rng.choice((0.01, 0.05) if kind in ('sgd', 'momentum') else (0.01, 0.002))} if often() else {}
-    a.update({'weight_decay': rng.choice((0.0, 0.1))} if often() else {})
-    if kind in ('sgd', 'momentum'):
-        a.update({'momentum': rng.choice((0.9, 0.5))} if often() else {})
-    else:
-        a.update({'beta1': rng.choice((0.9, 0.8)), 'beta2': rng.choice((0.999, 0.95))} if often() else {})
-    return a
-
-
 def make_training(program, rng):
-    kind = rng.choice(('sgd', 'momentum', 'adam', 'adamw'))
-    settings = dict({'lr': 0.01}, **arguments_of(kind, rng, 0.6))
-    if kind in ('adam', 'adamw'):
-        settings['eps'] = EPS                                   # of a group's the docs say nothing else
-    elif settings.get('momentum', 0.9 if kind == 'momentum' else 0) and rng.random() < 0.4:
-        settings['nesterov'] = True
-    t = {'kind': kind, 'settings': settings, 'groups': []}
-    for _ in range(rng.choice((0, 0, 1, 1, 2, 3))):
-        pattern = rng.choice(('*.bias', '*.weight', 'w*', '*w?', 'w[1-4]*', '*[0-9].*', 'p*', 'm0*', '*h*', '*'))
-        t['groups'].append((pattern, {'frozen': True} if rng.random() < 0.25 else arguments_of(kind, rng, 0.5) or {'lr': 0.002}))
+    t = training.make_optimizer(rng)
     t['clip'] = rng.choice((None, None, 0.1, 1.0))
     t['accumulate'] = rng.choice((1, 2, 3)) if program.rows else 1
     t['ema'] = rng.choice((None, None, None, 0.9))
     t['loss_scale'] = rng.choice((None, None, None, 64, 'dynamic(init=256, every=2)'))
     if program.half:
         t['loss_scale'] = 1024                                  # the smallest number of f16 is 6e-8
-    kind, warmup, least = rng.choice((None, 'constant', 'cosine', 'linear', 'step')), rng.choice((0, 1, 4)), rng.choice((0.0, 0.001, settings['lr'] / 2))
-    t['schedule'] = kind and (kind, dict({'warmup': warmup} if warmup else {}, **({'min': least} if least and kind != 'constant' else {}),
-                                         **({'every': rng.choice((1, 2)), 'gamma': 0.5} if kind == 'step' else {})))
+    t['schedule'] = training.make_schedule(rng, t['settings']['lr'])
+    counted = {t['kind'], *(own['optimizer'] for _, own in t['groups'] if 'optimizer' in own)} - set(training.WITHOUT_STEP)
+    t['first'] = 0 if counted else rng.choice((0, 0, 4, 7))
     program.train = t
 
 
@@ -269,7 +250,7 @@ def call_again(program, rng, m):
 
 
 def has_state(m):
-    return any(s[0] == 'state' for s in m.body.statements)
+    return any(s[0] == 'state' for s in m.body.statements) or any(n.op == 'spectral_norm' for n in walk_body(m.body))
 
 
 def call_models(program, rng):
@@ -322,7 +303,7 @@ def kinds_of(program):
     for b in program.blocks:
         said.update(inside(b.body, ('block',)), {f'block of {b.precision}'} if b.precision else ())
     said.update({'tied'} if any(v > 1 for v in labels.values()) else (), {'at kinks'} if program.at_kinks else (), {'names of other things'} if program.spare_names else ())
-    said.update({f'precision {program.precision}'} if program.precision else (), {f'optimizer {t["kind"]}'}, {f'{len(t["groups"])} groups'}, {f'schedule {t["schedule"][0]}'} if t['schedule'] else ())
+    said.update({f'precision {program.precision}'} if program.precision else (), {f'optimizer {t["kind"]}'}, {f'{len(t["groups"])} groups'}, {f'group of {own["optimizer"]}' for _, own in t['groups'] if 'optimizer' in own}, {f'schedule {t["schedule"][0]}'} if t['schedule'] else ())
     said.update(f'{name} {str(t[name]).split("(")[0]}' for name in ('clip', 'accumulate', 'ema', 'loss_scale') if t[name] and t[name] != 1)
     return said
 
@@ -333,7 +314,7 @@ def dropouts(program, seen):
     if seen:
         return [(n, output_name(m, i)) for n, m in found for i, r in enumerate(m.body.results) if r.op == 'name' and r.attrs['name'] == n.attrs['seen']]
     own = {id(n) for n, _ in found}
-    return any(id(n) not in own and (n.op == 'dropout' and n.attrs['p'] and not n.attrs.get('idle') or n.attrs.get('dropout'))
+    return any(id(n) not in own and (n.op in DRAWS or n.op == 'dropout' and n.attrs['p'] and not n.attrs.get('idle') or n.attrs.get('dropout'))
                for holder in program.models + program.blocks for n in walk_body(holder.body))
 
 

@@ -1,5 +1,4 @@
 """Evaluates the tree of a program with PyTorch: what `step` and `predict` of the compiled program must give."""
-import fnmatch
 import math
 import os
 import sys
@@ -7,10 +6,10 @@ import sys
 import torch
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..'))
-from fuzzing import golden
+from fuzzing import golden, training
 from fuzzing.functions import RULES
 from fuzzing.maker import promoted
-from fuzzing.tree import STEPS, output_name
+from fuzzing.tree import WRITTEN, output_name
 
 LARGEST = 1e4   # a program with larger numbers says little
 EPS = {'f64': 2.0 ** -52, 'f32': 2.0 ** -23, 'f16': 2.0 ** -11, 'bf16': 2.0 ** -8}      # rounding errors
@@ -120,7 +119,7 @@ class Oracle:
         tensors = [self.value(x, env) for x in n.args]
         if n.op == 'call':
             return self.call(n, tensors)
-        self.enter(n.op, n.label)
+        self.enter(WRITTEN.get(n.op, n.op), n.label)
         y = self.moved(RULES[n.op](self, n, tensors), n.op)
         self.leave()
         return y
@@ -235,50 +234,13 @@ def batches(program, dtype):
     return parted, joined
 
 
-def settings_of(program, path):
-    """The optimizer's arguments for a parameter: those of the first group that matches it."""
-    t = program.train
-    own = next((settings for pattern, settings in t['groups'] if fnmatch.fnmatchcase(path, pattern)), {})
-    return {'frozen': False, **t['settings'], **own}
-
-
-def optimizer_of(program, parameters):
-    """The optimizer of PyTorch, and the parameters that it trains."""
-    kind, groups = program.train['kind'], []
-    for path, p in parameters.items():
-        s = settings_of(program, path)
-        if s.pop('frozen'):
-            continue
-        if kind in ('adam', 'adamw'):
-            s['betas'] = s.pop('beta1', 0.9), s.pop('beta2', 0.999)
-        groups.append({'params': [p], **s})
-    trained = [g['params'][0] for g in groups]
-    if kind in ('sgd', 'momentum'):
-        return torch.optim.SGD(groups, momentum=0.9 if kind == 'momentum' else 0, weight_decay=0), trained
-    return (torch.optim.Adam if kind == 'adam' else torch.optim.AdamW)(groups, weight_decay=0.01 if kind == 'adamw' else 0), trained
-
-
-def factor(program, step):
-    """Of the learning rate in a step (docs/runtime.md): a warm-up from 1/(warmup+1) to 1, then down to a floor."""
-    if not program.train['schedule']:
-        return 1
-    kind, a = program.train['schedule']
-    warmup, floor = a.get('warmup', 0), a.get('min', 0) / program.train['settings']['lr']
-    if step < warmup:
-        return (step + 1) / (warmup + 1)
-    part = (step - warmup) / (STEPS - warmup)
-    if kind == 'step':
-        return max(floor, a.get('gamma', 0.1) ** ((step - warmup) // a['every']))
-    return {'constant': 1, 'cosine': floor + (1 - floor) * (1 + math.cos(math.pi * part)) / 2, 'linear': floor + (1 - floor) * (1 - part)}[kind]
-
-
 def untrained(program):
     """Names of the gradients that a step need not write: of parameters that are frozen or that no loss depends on."""
     o = Oracle(program)
     data = batches(program, o.dtype)[0][0]
     o.begin(data)
     sum(o.forward(data)[0].values()).backward()
-    return {f'grad.{path}' for path, p in o.parameters.items() if p.grad is None or settings_of(program, path)['frozen']}
+    return {f'grad.{path}' for path, p in o.parameters.items() if p.grad is None or training.settings_of(program.train, path)[1]['frozen']}
 
 
 def run(program, steps, dtype=torch.float64, precision=None, rounding=False, seed=0, trained_too=(), left_out=(), masks=None):
@@ -288,15 +250,16 @@ def run(program, steps, dtype=torch.float64, precision=None, rounding=False, see
     parted, _ = batches(program, dtype)
     o.begin(parted[0])
     t = program.train
-    optimizer, trained = optimizer_of(program, o.parameters)
-    rates = [g['lr'] for g in optimizer.param_groups]
+    optimizers, trained = training.optimizers_of(t, o.parameters)
+    rates = [(g, g['lr']) for optimizer in optimizers for g in optimizer.param_groups]
     averages = {path: p.detach().clone() for path, p in o.parameters.items()}
     said = []
     for step in range(steps):
-        for g, rate in zip(optimizer.param_groups, rates):
-            g['lr'] = rate * factor(program, step)
+        for g, rate in rates:
+            g['lr'] = rate * training.factor(t, t['first'] + step)
         o.masks = masks[step] if masks else {}
-        optimizer.zero_grad()
+        for p in o.parameters.values():
+            p.grad = None
         record = {}
         for part in parted:
             losses, metrics, outputs = o.forward(part)
@@ -319,7 +282,8 @@ def run(program, steps, dtype=torch.float64, precision=None, rounding=False, see
         for path in trained_too:
             if o.parameters[path].grad is None:
                 o.parameters[path].grad = torch.zeros_like(o.parameters[path])
-        optimizer.step()
+        for optimizer in optimizers:
+            optimizer.step()
         for path, p in o.parameters.items():
             averages[path] += (1 - (t['ema'] or 0)) * (p.detach() - averages[path])
         record.update({path: p.detach().clone() for path, p in o.parameters.items()})

@@ -4,7 +4,7 @@ import copy
 from fuzzing import check, oracle
 from fuzzing.tree import Node, bodies
 
-PLAIN = {'groups': [], 'clip': None, 'accumulate': 1, 'ema': None, 'loss_scale': None, 'schedule': None, 'settings': {'lr': 0.01}}
+PLAIN = {'groups': [], 'clip': None, 'accumulate': 1, 'ema': None, 'loss_scale': None, 'schedule': None, 'first': 0, 'settings': {'lr': 0.01}}
 DECORATION = 'label', 'pipe', 'init', 'reverse', 'then'
 
 

@@ -10,6 +10,7 @@ from fuzzing.golden import STEPS
 INFIX = {'add': '+', 'sub': '-', 'mul': '*', 'div': '/', 'pow': '**', 'mod': '%', 'floordiv': '//', 'gt': '>', 'lt': '<', 'ge': '>=', 'le': '<=', 'eq': '==', 'ne': '!=',
          'and': 'and', 'or': 'or'}
 EPS = 1e-4   # of Adam: large, so that where a gradient is zero but for rounding the step is not one of full size
+WRITTEN = {'conv1d_layer': 'conv1d', 'normal_drawn': 'normal', 'uniform_drawn': 'uniform'}   # ops that are calls of another function
 ELEMENT = {'f': 'f32', 'i': 'i32', 'l': 'i64', 'u': 'u8', 'b': 'i1'}
 
 
@@ -147,8 +148,10 @@ def show(n, indent=1):
         return f'{inner(n.args[0])} * (1.0 / len({show(n.args[0], indent)}))'
     if op == 'iota':
         return f'iota({n.shape[0]})'
+    if op == 'infinite':
+        return f'{inner(n.args[0])} / where({show(n.args[0], indent)} > 0.1, 0.0, 1.0)'
     words = [show(x, indent) for x in n.args]
-    if op in ('concat', 'stack'):
+    if op in ('concat', 'stack', 'meshgrid'):
         words = ['[' + ', '.join(words) + ']']
     given = {k: v for k, v in a.items() if k not in ('pipe', 'pattern', 'block', 'named', 'first', 'init', 'then', 'seen', 'idle')}
     if op == 'einsum':
@@ -161,7 +164,7 @@ def show(n, indent=1):
     tensors = dict(zip(a['named'], words[len(words) - len(a['named']):])) if 'named' in a else {}
     words = words[:len(words) - len(tensors)]
     rest = positional + [f'{k}={v}' for k, v in tensors.items()] + [f'{k}={number(v)}' for k, v in given.items()] + ([f'init={a["init"]}'] if 'init' in a else [])
-    name = a['block'] if op == 'call' else op
+    name = a['block'] if op == 'call' else WRITTEN.get(op, op)
     if a.get('pipe') and words:
         first = show(n.args[0], indent) if n.args[0].op in INFIX or n.args[0].attrs.get('pipe') else inner(n.args[0])
         return f'{first} |> ' + (call(name, words[1:] + rest, n.label) if words[1:] + rest else name + (f' as {n.label}' if n.label else ''))
@@ -200,7 +203,8 @@ def training_lines(t):
     words = lambda settings: ', '.join(f'{k}={number(v)}' for k, v in settings.items())
     yield f'optimizer {t["kind"]}({words(t["settings"])})'
     for pattern, settings in t['groups']:
-        yield f'group "{pattern}", {words(settings)}'
+        kind, own = settings.get('optimizer'), {k: v for k, v in settings.items() if k != 'optimizer'}
+        yield f'group "{pattern}", ' + (f'{kind}({words(own)})' if kind else words(own))
     if t['schedule']:
         yield f'schedule {t["schedule"][0]}({words(t["schedule"][1])})'
     for name in 'clip', 'accumulate', 'ema', 'loss_scale':
