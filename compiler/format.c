@@ -156,14 +156,24 @@ static bool is_phase(const Layout *l, int i) {
          kind_at(l, i + 2) == TOKEN_LBRACE;
 }
 
+// Whether the lines in these braces are those of train: its own, and those of statements in it that have bodies. The
+// bodies of a scan, and of an if that is a value, compute.
+static bool has_settings(const Layout *l, int brace) {
+  int i = brace - 1, outside = l->pieces[brace].inside;
+  if (outside < 0) return kind_at(l, i) == TOKEN_TRAIN;
+  while (i > outside && !l->pieces[i].starts_statement && kind_at(l, i) != TOKEN_ELSE)
+    i = closes(kind_at(l, i)) && l->pieces[i].match >= 0 ? l->pieces[i].match - 1 : i - 1;
+  if (kind_at(l, i) == TOKEN_ELSE) return l->pieces[i - 1].match >= 0 && has_settings(l, l->pieces[i - 1].match);
+  bool of_statement = kind_at(l, i) == TOKEN_IF || kind_at(l, i) == TOKEN_FOR || kind_at(l, i) == TOKEN_REPEAT;
+  return l->pieces[i].in_train && (of_statement || is_phase(l, i));
+}
+
 static void find_statements(Layout *l) {
   for (int i = 0; i < l->n; i++) {
     Piece *p = &l->pieces[i];
     TokenKind before = kind_at(l, i - 1);
     int open = p->inside;
-    p->in_train = open > 0 && kind_at(l, open - 1) == TOKEN_TRAIN;
-    for (int o = open; o >= 0 && !p->in_train; o = l->pieces[o].inside)
-      p->in_train = o > 0 && kind_at(l, o - 1) == TOKEN_TRAIN;
+    p->in_train = open >= 0 && kind_at(l, open) == TOKEN_LBRACE && has_settings(l, open);
     bool after_end = ends_operand(before) || before == TOKEN_SEMICOLON || before == TOKEN_LBRACE ||
                      before == TOKEN_ARROW || before == TOKEN_END;
     // The parser's rule (docs/language.md, "Lines"): after an operator a line goes on, as it does before |>.

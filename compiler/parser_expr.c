@@ -145,6 +145,15 @@ static void hint_assignment(Parser *p) {
             increment ? "1" : "…");
 }
 
+// An if that is a value: its bodies compute, and have no settings, in train too.
+static AstExpr *parse_value_of_if(Parser *p) {
+  bool in_train = p->in_train;
+  p->in_train = false;
+  AstExpr *e = parse_if(p);
+  p->in_train = in_train;
+  return e;
+}
+
 // primary := INT | FLOAT | STRING | "true" | "false" | NAME | call | "(" … ")" | list | if
 static AstExpr *parse_primary(Parser *p) {
   Token t = p->token;
@@ -177,7 +186,7 @@ static AstExpr *parse_primary(Parser *p) {
     return e;
   case TOKEN_LPAREN: return parse_parentheses(p);
   case TOKEN_LBRACKET: return parse_list(p);
-  case TOKEN_IF: return parse_if(p);
+  case TOKEN_IF: return parse_value_of_if(p);
   default: {
     bool quiet = p->panic;
     parser_expected(p, "an expression");

@@ -87,6 +87,10 @@ AstExpr *parse_scan(Parser *p, AstPos pos) {
     if (!quiet) diag_hint(p->diagnostics, "scan(x over T, init=(h0, c0)) { step, (h, c) -> … }");
     return NULL;
   }
-  if (!parser_label(p, &s->label) || !parse_body_with_head(p, &s->body, parse_head, s)) return NULL;
+  bool in_train = p->in_train, ok = parser_label(p, &s->label);
+  p->in_train = false;   // the body computes, and has no settings
+  ok = ok && parse_body_with_head(p, &s->body, parse_head, s);
+  p->in_train = in_train;
+  if (!ok) return NULL;
   return parser_set_depth(p, e, larger(below, parser_body_depth(&s->body))) ? e : NULL;
 }
