@@ -54,10 +54,13 @@ static const Command command =
 static int parse_options(int argc, char **argv, StepOptions *o) {
   int status = options_parse(&command, argc, argv, o);
   if (status >= 0) return status;
-  if (optind == argc && o->inputs && o->outputs && !(o->weights && o->resume)) return -1;
+  const NncFunction *f = program_train(0);
+  bool reads = !f || function_has_inputs(f), fed = !reads || o->inputs;
+  if (optind == argc && fed && o->outputs && !(o->weights && o->resume)) return -1;
   report_error(optind < argc             ? "unexpected argument"
                : o->weights && o->resume ? "--weights and --resume exclude each other"
-                                         : "--inputs and --outputs are needed");
+               : reads                   ? "--inputs and --outputs are needed"
+                                         : "--outputs is needed");
   return options_misused(argv[0], NULL);
 }
 
@@ -77,20 +80,24 @@ static void keep_tap(void *context, const NncTensor *tensor, const char *arena) 
 
 static bool write_batch(void *context, const NncFunction *f, int64_t micro) {
   Run *r = context;
+  if (!function_has_inputs(f)) return true;   // it draws what it learns from
   return inputs_read(&(InputSource){.file = &r->in}, f, micro * function_batch(f), r->s.arena.base);
 }
 
-static bool run(Run *r, const StepOptions *o) {
-  int64_t records, needed = function_batch(executor_function(r->s.train[0])) * trainer_micro_batches();
+static bool open_inputs(Run *r, const StepOptions *o) {
   const NncFunction *train = executor_function(r->s.train[0]);
-  if (!safetensors_open(o->inputs, &r->in)) return false;
-  bool ok = inputs_check(&(InputSource){.file = &r->in}, train, &records);
-  if (ok && !function_is_whole(train) && records != needed) {
-    report_error("%s: %lld records, one step takes %lld", o->inputs, (long long)records, (long long)needed);
-    ok = false;
-  }
+  int64_t records, needed = function_batch(train) * trainer_micro_batches();
+  if (!safetensors_open(o->inputs, &r->in) || !inputs_check(&(InputSource){.file = &r->in}, train, &records))
+    return false;
+  if (function_is_whole(train) || records == needed) return true;
+  report_error("%s: %lld records, one step takes %lld", o->inputs, (long long)records, (long long)needed);
+  return false;
+}
+
+static bool run(Run *r, const StepOptions *o) {
   r->step.state.step = o->step;
-  ok = ok && trainer_step_on(&r->step, &(Batches){.write = write_batch, .tap = keep_tap, .context = r});
+  bool ok = (!o->inputs || open_inputs(r, o)) &&
+            trainer_step_on(&r->step, &(Batches){.write = write_batch, .tap = keep_tap, .context = r});
   safetensors_close(&r->in);
   return ok;
 }
@@ -162,7 +169,7 @@ int cmd_step(int argc, char **argv) {
   StepOptions o = {.seed = -1, .step = -1};
   int status = parse_options(argc, argv, &o);
   if (status >= 0) return status;
-  Run r = {0};
+  Run r = {.in = {.fd = -1}};
   const Metrics *m = &r.step.metrics;
   bool ok = output_path_check(o.outputs) && session_open(&r.s, SESSION_TRAIN, NULL, &o.device) &&
             start_values(&r.s, &o) && arena_push_persistent(&r.s.arena);
