@@ -69,14 +69,20 @@ static void fourier_reference(MlirOperation operation, const Tensor *x, Tensor *
   int64_t given = !strcmp(kind, "half") ? n / 2 + 1 : n, made = !strcmp(kind, "real") ? n / 2 + 1 : n;
   double sign = !strcmp(kind, "half") || nn_attr_bool(operation, "inverse", false) ? 1 : -1;
   int64_t rows = nn_type_elements(&x->type) / (given * from);
+  double *cosine = malloc(2 * sizeof *cosine * (size_t)n), *sine = cosine + n;
+  for (int64_t t = 0; t < n; t++) {
+    double angle = sign * 6.283185307179586 * (double)t / (double)n;
+    cosine[t] = cos(angle), sine[t] = sin(angle);
+  }
   for (int64_t i = 0; i < rows * made; i++)
     for (int64_t t = 0; t < given; t++) {
-      double angle = sign * 6.283185307179586 * (double)(t * (i % made) % n) / (double)n;
+      int64_t w = t * (i % made) % n;
       const double *a = x->data + (i / made * given + t) * from;
       double re = a[0], im = from == 2 ? a[1] : 0;
-      y->data[i * to] += re * cos(angle) - im * sin(angle);
-      if (to == 2) y->data[i * to + 1] += re * sin(angle) + im * cos(angle);
+      y->data[i * to] += re * cosine[w] - im * sine[w];
+      if (to == 2) y->data[i * to + 1] += re * sine[w] + im * cosine[w];
     }
+  free(cosine);
 }
 
 // y is zero.

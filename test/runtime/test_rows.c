@@ -117,10 +117,15 @@ static void check_shape(NnDtype t, const int64_t dim[3]) {
   }
 }
 
-// Lengths that each factor divides, a prime, and one that a row alone is cut into; few rows, and a vector of them and
-// more.
+// Lengths that each factor divides, primes, and some that a row alone is cut into; few rows, and a vector of them and
+// more. A row that is too long to be transformed beside others.
 static void check_transforms(NnDtype t) {
-  static const int64_t lengths[] = {1, 2, 3, 8, 12, 60, 77, 143, 512}, rows[] = {1, 3, 19};
+  static const int64_t lengths[] = {1, 2, 3, 8, 12, 13, 60, 77, 143, 512, 1001, 1024}, rows[] = {1, 3, 19};
+  enum { LONG = 17920 };
+  NnAttr of_long[] = {NN_I64("length", LONG), NN_STR("kind", "real")};
+  check_op("fourier", 1, &(NnType){.dtype = t, .rank = 2, .dim = {4, LONG}}, false, 2, of_long);
+  of_long[1].str = "complex";
+  check_op("fourier", 1, &(NnType){.dtype = t, .rank = 3, .dim = {1, LONG, 2}}, false, 2, of_long);
   for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
       int64_t n = lengths[i], half = n / 2 + 1;
@@ -138,12 +143,14 @@ static void check_transforms(NnDtype t) {
         "factors of more than 13, and long rows that vectors do not fit in");
 }
 
-int main(void) {
+int main(int argc, char **argv) {
   static const int64_t shapes[][3] = {{1, 1, 1},    {3, 7, 1},  {5, 45, 1},  {2, 300, 1},  {3, 1100, 1},
                                       {1, 3001, 1}, {2, 33, 5}, {1, 9, 131}, {3, 1027, 3}, {9, 64, 1}};
   static const NnDtype types[] = {NN_F32, NN_F64, NN_I32, NN_I64};
+  // "avx2", "sse41": the transforms' loops for those on a machine that has more
+  if (argc > 1) CHECK(nnc_library_set_isa(argv[1]), "%s", argv[1]);
   ctx = nn_context_create();
-  for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
+  for (size_t s = 0; s < sizeof shapes / sizeof *shapes && argc == 1; s++)
     for (size_t t = 0; t < sizeof types / sizeof *types; t++) check_shape(types[t], shapes[s]);
   check_transforms(NN_F32);
   check_transforms(NN_F64);
