@@ -15,6 +15,7 @@ typedef struct Least {
   double elements;     // read and written, of the type; bytes of other types
   double bytes;
   double waits;           // accesses of memory on a GPU, one behind the other
+  bool host_only;         // GPUs make other ops of it before
   MlirOperation joined;   // the kernel, where a convolution is part of it: not all targets can run it
 } Least;
 
@@ -259,6 +260,17 @@ static MlirOperation cumulative(MlirModule m, NnDtype t, Least *least) {
   *least = (Least){.arithmetic = MANY, .bytes = 2.0 * MANY * (double)nn_dtype_bytes(t)};
   return library(m, NN_OP_cumulative, 1, (NnType[]){SHAPE(t, ROWS, COLUMNS)}, 2,
                  (NnAttr[]){NN_I64("axis", 1), NN_STR("kind", "sum")}, NULL);
+}
+// The spectra of rows, a complex transform of half the length and what joins its halves: five operations for each of
+// its numbers and each bit of their index, and ten to join.
+static MlirOperation fourier(MlirModule m, NnDtype t, Least *least) {
+  enum { NUMBERS = COLUMNS / 2, BITS = 10 };
+  t = nn_dtype_wide(t);
+  *least = (Least){.arithmetic = (double)ROWS * NUMBERS * (5 * BITS + 10),
+                   .bytes = (double)ROWS * (COLUMNS + 2 * (NUMBERS + 1)) * (double)nn_dtype_bytes(t),
+                   .host_only = true};
+  return library(m, NN_OP_fourier, 1, (NnType[]){SHAPE(t, ROWS, COLUMNS)}, 2,
+                 (NnAttr[]){NN_I64("length", COLUMNS), NN_STR("kind", "real")}, NULL);
 }
 static MlirOperation recurrence(MlirModule m, NnDtype t, Least *least) {
   t = nn_dtype_wide(t);
@@ -514,6 +526,29 @@ static MlirOperation conv_joined_of(MlirModule m, NnDtype t, bool sums, Least *l
 static MlirOperation conv_relu(MlirModule m, NnDtype t, Least *l) { return conv_joined_of(m, t, false, l); }
 static MlirOperation conv_moments(MlirModule m, NnDtype t, Least *l) { return conv_joined_of(m, t, true, l); }
 
+// Four volumes of 16 x 56 x 56, the channels last, and windows of 3 x 3 x 3.
+static MlirOperation volume_of(MlirModule m, NnOp op, NnDtype t, Least *least) {
+  enum { C = 64, O = 128, WINDOW = 27 };
+  NnType x = SHAPE(t, 4, 16, 56, 56, C), y = SHAPE(t, 4, 16, 56, 56, O), w = SHAPE(t, O, C, 3, 3, 3);
+  NnAttr attrs[] = {NN_I64S("strides", I64S(1, 1, 1), 3), NN_I64S("padding", I64S(1, 1, 1, 1, 1, 1), 6),
+                    NN_STR("layout", "ndhwc")};
+  double inputs = 4.0 * 16 * 56 * 56 * C, outputs = 4.0 * 16 * 56 * 56 * O;
+  *least = (Least){.products = 2 * outputs * C * WINDOW,
+                   .maker = LIBRARY,
+                   .elements = inputs + outputs + (double)O * C * WINDOW,
+                   .host_only = true};
+  if (op == NN_OP_conv3d) return library(m, op, 2, (NnType[]){x, w}, 3, attrs, NULL);
+  if (op == NN_OP_conv3d_input_grad) return library(m, op, 2, (NnType[]){y, w}, 3, attrs, &x);
+  return library(m, op, 2, (NnType[]){x, y}, 3, attrs, &w);
+}
+static MlirOperation volume(MlirModule m, NnDtype t, Least *l) { return volume_of(m, NN_OP_conv3d, t, l); }
+static MlirOperation volume_input_grad(MlirModule m, NnDtype t, Least *l) {
+  return volume_of(m, NN_OP_conv3d_input_grad, t, l);
+}
+static MlirOperation volume_weight_grad(MlirModule m, NnDtype t, Least *l) {
+  return volume_of(m, NN_OP_conv3d_weight_grad, t, l);
+}
+
 static MlirOperation attention_of(MlirModule m, NnOp op, NnDtype t, int64_t head_dim, double drops, Least *least) {
   enum { BATCH = 16, HEADS = 12, TOKENS = 1024 };
   NnType x = SHAPE(t, BATCH, TOKENS, HEADS, head_dim), statistics = SHAPE(nn_dtype_wide(t), BATCH, HEADS, TOKENS),
@@ -571,6 +606,7 @@ static const Case cases[] = {MAPS(MAP) CASE(logic),
                              CASE(argmax),
                              CASE(cumulative),
                              CASE(recurrence),
+                             CASE(fourier),
                              CASE(argsort),
                              CASE(take_along),
                              CASE(scatter_along),
@@ -597,6 +633,7 @@ static const Case cases[] = {MAPS(MAP) CASE(logic),
                              CONVOLUTIONS(conv_stem),
                              CONVOLUTIONS(conv_grouped),
                              CONVOLUTIONS(conv_depthwise),
+                             CONVOLUTIONS(volume),
                              CASE(conv_relu),
                              CASE(conv_moments),
                              CASE(attention),

@@ -43,6 +43,7 @@ static void check_machine(CodegenTarget *codegen, const char *name, const Machin
     double before = INFINITY;
     for (int t = 0; t < COUNT(types); t++) {
       MlirOperation joined = steps[c][t].least.joined;
+      if (gpu && steps[c][t].least.host_only) continue;
       if (!mlirOperationIsNull(joined) && (!target->epilogue_ok || !target->epilogue_ok(target, joined))) continue;
       double seconds = target->seconds(target, steps[c][t].op),
              least = least_seconds(&steps[c][t].least, types[t], machine, gpu, tensor_cores),
@@ -101,10 +102,7 @@ static MlirWalkResult note_op(MlirOperation op, void *seen) {
 }
 
 static void check_coverage(MlirModule module) {
-  // Volumes and transforms have no independent price in roofline_cases.c yet.
-  bool seen[NN_OP_COUNT] =
-      {[NN_OP_reshape] = true,           [NN_OP_optimization_barrier] = true, [NN_OP_conv3d] = true,
-       [NN_OP_conv3d_input_grad] = true, [NN_OP_conv3d_weight_grad] = true,   [NN_OP_fourier] = true};
+  bool seen[NN_OP_COUNT] = {[NN_OP_reshape] = true, [NN_OP_optimization_barrier] = true};
   mlirOperationWalk(mlirModuleGetOperation(module), note_op, seen, MlirWalkPreOrder);
   for (int op = 0; op < NN_OP_COUNT; op++) {
     NnOpKind kind = nn_op_info((NnOp)op)->kind;
