@@ -284,6 +284,7 @@ static int product_axis(const Decode *d, MlirOperation op) {
 // The axis of positions of the first result, of an op whose first operand that depends on the tokens has `axis`; -1: it
 // mixes positions.
 static int result_axis(const Decode *d, MlirOperation op, int axis) {
+  char kind[16];
   int64_t list[NN_MAX_RANK], other[NN_MAX_RANK], inside[NN_MAX_RANK];
   NnType from = nn_value_type(nn_operand(op, 0)), to = nn_value_type(nn_result(op, 0));
   int n;
@@ -300,7 +301,9 @@ static int result_axis(const Decode *d, MlirOperation op, int axis) {
   case NN_OP_log_softmax:
   case NN_OP_layernorm: return axis < from.rank - 1 ? axis : -1;
   case NN_OP_stop_gradient: return axis;
-  case NN_OP_fourier: return axis < from.rank - 2 ? axis : -1;
+  case NN_OP_fourier:   // of rows, which are complex but for the "real" kind
+    nn_attr_str(op, "kind", kind, sizeof kind, "");
+    return axis < from.rank - (strcmp(kind, "real") == 0 ? 1 : 2) ? axis : -1;
   case NN_OP_reduce_sum:
   case NN_OP_reduce_max:
   case NN_OP_moments: n = nn_attr_i64s(op, "axes", list, NN_MAX_RANK); return axis_beside(axis, n, list, true);
