@@ -23,6 +23,8 @@ struct Ahead {
   Dataset *d;             // Borrowed
   const NncFunction *f;   // whose inputs the columns feed
   int64_t *offsets;       // Owned; of each column's input in a slot; -1: it is not in one
+  int64_t *own;           // Owned; where in a room each column keeps what it knows from one record to the next
+  int64_t value_bytes;    // of the longest record, of which a room holds two before that
   int64_t slot_bytes, room_bytes, batch, chunk;
   int64_t offset, stride, per_epoch;   // batch k of an epoch begins at record offset + k stride
   int n_slots, n_threads;
@@ -54,11 +56,11 @@ static bool read_column(const Ahead *a, int k, const Slot *s, int64_t row, char 
   const Dataset *d = a->d;
   const Column *c = &d->columns[k];
   const NncTensor *input = function_input(a->f, d->names[k]);
-  int64_t record = record_of(d, s->members[row]), bytes = input->bytes / a->batch, raw = aligned(c->record_bytes);
-  if (!c->fetch(c, record, room + 2 * raw, room) || !column_check_limit(c, input, record, room)) return false;
+  int64_t record = record_of(d, s->members[row]), bytes = input->bytes / a->batch;
+  if (!c->fetch(c, record, room + a->own[k], room) || !column_check_limit(c, input, record, room)) return false;
   const char *values = room;
   if (d->shuffled && (c->flip > 0 || c->crop > 0))
-    values = dataset_move(c, input, a->order_seed, s->epoch, record, room, room + raw);
+    values = dataset_move(c, input, a->order_seed, s->epoch, record, room, room + a->value_bytes);
   stage_record(input, c->dtype, values, s->data + a->offsets[k] + row * bytes, bytes / dtype_bytes(input->dtype));
   return true;
 }
@@ -294,6 +296,7 @@ DataWait ahead_wait(const Ahead *a) { return a->wait; }
 static void measure(Ahead *a) {
   const Dataset *d = a->d;
   a->offsets = xmalloc(sizeof *a->offsets * (size_t)d->n_columns);
+  a->own = xcalloc((size_t)d->n_columns, sizeof *a->own);
   for (int k = 0; k < d->n_columns; k++) {
     const Column *c = &d->columns[k];
     const NncTensor *input = function_input(a->f, d->names[k]);
@@ -301,9 +304,12 @@ static void measure(Ahead *a) {
     if (!c->fetch || !input) continue;
     a->offsets[k] = a->slot_bytes;
     a->slot_bytes += aligned(input->bytes);
-    int64_t room = 2 * aligned(c->record_bytes) + aligned(c->room_bytes);
-    if (room > a->room_bytes) a->room_bytes = room;
+    a->own[k] = a->room_bytes;
+    a->room_bytes += aligned(c->room_bytes);
+    if (aligned(c->record_bytes) > a->value_bytes) a->value_bytes = aligned(c->record_bytes);
   }
+  for (int k = 0; k < d->n_columns; k++) a->own[k] += 2 * a->value_bytes;
+  a->room_bytes += 2 * a->value_bytes;
   int64_t row = a->slot_bytes / a->batch, chunk = row > 0 ? (32 << 10) / row : a->batch;
   a->chunk = chunk < 1 ? 1 : chunk > a->batch ? a->batch : chunk;
 }
@@ -365,6 +371,6 @@ void ahead_destroy(Ahead *a) {
   pthread_mutex_destroy(&a->mutex);
   pthread_cond_destroy(&a->work);
   pthread_cond_destroy(&a->ready);
-  free(a->slots), free(a->rooms), free(a->threads), free(a->offsets), free(a->broken);
+  free(a->slots), free(a->rooms), free(a->threads), free(a->offsets), free(a->own), free(a->broken);
   free(a);
 }

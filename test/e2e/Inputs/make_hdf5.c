@@ -30,6 +30,18 @@ static hid_t chunks(hsize_t rows, hsize_t columns, int packed) {
   return list;
 }
 
+static hid_t compact(void) {
+  hid_t list = H5Pcreate(H5P_DATASET_CREATE);
+  H5Pset_layout(list, H5D_COMPACT);
+  return list;
+}
+
+static hid_t scaled(void) {
+  hid_t list = chunks(4, 3, 0);
+  H5Pset_scaleoffset(list, H5Z_SO_INT, 0);
+  return list;
+}
+
 static void write(const char *name, hid_t type, hsize_t first, hsize_t n, hid_t layout) {
   hid_t file = create(name);
   put(file, "x", type, x[first], n, WIDTH, layout);
@@ -43,11 +55,26 @@ static hid_t half(void) {
   return t;
 }
 
-// A chunk of 384 MiB, of which nothing is written.
+// A chunk of 144 MiB, nearly all zeros.
 static void write_huge(void) {
   hsize_t dim[2] = {RECORDS, WIDTH}, most[2] = {H5S_UNLIMITED, WIDTH};
-  hid_t file = create("huge.h5"), space = H5Screate_simple(2, dim, most);
-  H5Dcreate2(file, "x", H5T_IEEE_F32LE, space, H5P_DEFAULT, chunks(1 << 25, WIDTH, 0), H5P_DEFAULT);
+  hid_t file = create("huge.h5"), space = H5Screate_simple(2, dim, most), list = chunks(12 << 20, WIDTH, 0);
+  H5Pset_deflate(list, 1);
+  hid_t d = H5Dcreate2(file, "x", H5T_IEEE_F32LE, space, H5P_DEFAULT, list, H5P_DEFAULT);
+  if (H5Dwrite(d, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, x) < 0) exit(1);
+  put(file, "y", H5T_IEEE_F32LE, y, RECORDS, 1, H5P_DEFAULT);
+  H5Fclose(file);
+}
+
+// Three axes in chunks of three, and a block of the user's in front of the file.
+static void write_cube(void) {
+  hsize_t dim[3] = {RECORDS, 1, WIDTH}, chunk[3] = {3, 1, 2};
+  hid_t place = H5Pcreate(H5P_FILE_CREATE), list = H5Pcreate(H5P_DATASET_CREATE);
+  H5Pset_userblock(place, 512);
+  H5Pset_chunk(list, 3, chunk), H5Pset_deflate(list, 9), H5Pset_fletcher32(list);
+  hid_t file = H5Fcreate("cube.h5", H5F_ACC_TRUNC, place, H5P_DEFAULT);
+  hid_t d = H5Dcreate2(file, "x", H5T_STD_I16BE, H5Screate_simple(3, dim, NULL), H5P_DEFAULT, list, H5P_DEFAULT);
+  if (H5Dwrite(d, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, x) < 0) exit(1);
   put(file, "y", H5T_IEEE_F32LE, y, RECORDS, 1, H5P_DEFAULT);
   H5Fclose(file);
 }
@@ -124,8 +151,12 @@ int main(void) {
   write("f32.h5", H5T_IEEE_F32BE, 0, RECORDS, H5P_DEFAULT);
   write("part_0.h5", H5T_IEEE_F32LE, 0, 30, chunks(4, 3, 1));
   write("part_1.h5", H5T_IEEE_F32LE, 30, 10, H5P_DEFAULT);
+  write("one_chunk.h5", H5T_STD_I32BE, 0, RECORDS, chunks(40, 3, 0));
+  write("compact.h5", H5T_IEEE_F32LE, 0, RECORDS, compact());
+  write("other.h5", H5T_STD_I16LE, 0, RECORDS, scaled());
   write("u64.h5", H5T_STD_U64LE, 0, RECORDS, H5P_DEFAULT);
   write_huge();
+  write_cube();
   write_endless();
   write_text();
   write_group();
