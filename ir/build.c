@@ -93,7 +93,7 @@ static MlirValue first_result(NnBuilder *b, NnOp op, MlirOperation made) {
 
 MlirValue nn_build_like(NnBuilder *b, NnOp op, MlirOperation from, int n_operands, const MlirValue *operands,
                         const NnType *asked) {
-  MlirNamedAttribute kept[16];
+  MlirNamedAttribute kept[NN_MAX_ATTRIBUTES];
   int n = 0;
   NnAttrSpec spec;
   for (const char *cursor = nn_op_info(op)->attrs; nn_attr_spec_next(&cursor, &spec);) {

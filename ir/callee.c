@@ -13,10 +13,12 @@ MlirOperation nn_callee(MlirOperation call) {
   MlirStringRef wanted = nn_callee_name(call);
   if (!wanted.length) return nn_null_operation();
   MlirBlock body = mlirRegionGetFirstBlock(mlirOperationGetRegion(top, 0));
+  MlirStringRef key = nn_string_ref("sym_name");
   NN_FOREACH_OP (op, body) {
-    if (!nn_is(op, "func.func")) continue;
-    MlirAttribute symbol = mlirOperationGetAttributeByName(op, mlirStringRefCreateFromCString("sym_name"));
-    if (mlirStringRefEqual(mlirStringAttrGetValue(symbol), wanted)) return op;
+    MlirAttribute symbol = mlirOperationGetAttributeByName(op, key);
+    if (!mlirAttributeIsNull(symbol) && mlirStringRefEqual(mlirStringAttrGetValue(symbol), wanted) &&
+        nn_is(op, "func.func"))
+      return op;
   }
   return nn_null_operation();
 }

@@ -10,77 +10,139 @@
 #include "mlir-c/Dialect/IRDL.h"
 #include "mlir-c/Dialect/SCF.h"
 
-static const char *attribute_constraint(const char *type) {
-  if (!strcmp(type, "i64")) return "irdl.base \"#builtin.integer\"";
-  if (!strcmp(type, "i64s")) return "irdl.base \"#builtin.dense_array\"";
-  if (!strcmp(type, "f64")) return "irdl.base \"#builtin.float\"";
-  if (!strcmp(type, "str")) return "irdl.base \"#builtin.string\"";
-  if (!strcmp(type, "bool")) return "irdl.base \"#builtin.integer\"";
+// The module that is being made. It is built, not parsed: a context is created by every compilation, and its text has
+// 2,800 lines.
+typedef struct Irdl {
+  MlirContext ctx;
+  MlirLocation loc;
+  MlirType constraint;   // of the value that a constraint is
+  MlirAttribute single;
+} Irdl;
+
+static MlirOperation make(const Irdl *d, MlirBlock block, const char *name, intptr_t n_operands,
+                          const MlirValue *operands, intptr_t n_attrs, const MlirNamedAttribute *attrs) {
+  MlirOperationState state = mlirOperationStateGet(nn_string_ref(name), d->loc);
+  mlirOperationStateAddOperands(&state, n_operands, operands);
+  mlirOperationStateAddAttributes(&state, n_attrs, attrs);
+  if (!strcmp(name, "irdl.base")) mlirOperationStateAddResults(&state, 1, &d->constraint);
+  MlirOperation made = mlirOperationCreate(&state);
+  mlirBlockAppendOwnedOperation(block, made);
+  return made;
+}
+
+static MlirNamedAttribute string_named(const Irdl *d, const char *name, const char *value) {
+  return nn_attr_to_named(d->ctx, &NN_STR(name, value));
+}
+
+// An op with a symbol and a body, which is returned.
+static MlirBlock make_scope(const Irdl *d, MlirBlock block, const char *name, const char *symbol) {
+  MlirOperationState state = mlirOperationStateGet(nn_string_ref(name), d->loc);
+  MlirRegion region = mlirRegionCreate();
+  MlirBlock body = mlirBlockCreate(0, NULL, NULL);
+  mlirRegionAppendOwnedBlock(region, body);
+  mlirOperationStateAddOwnedRegions(&state, 1, &region);
+  mlirOperationStateAddAttributes(&state, 1, (MlirNamedAttribute[]){string_named(d, "sym_name", symbol)});
+  mlirBlockAppendOwnedOperation(block, mlirOperationCreate(&state));
+  return body;
+}
+
+static MlirValue make_base(const Irdl *d, MlirBlock block, const char *base) {
+  return mlirOperationGetResult(make(d, block, "irdl.base", 0, NULL, 1,
+                                     (MlirNamedAttribute[]){string_named(d, "base_name", base)}),
+                                0);
+}
+
+static MlirNamedAttribute named_array(const Irdl *d, const char *name, intptr_t n, const MlirAttribute *items) {
+  return nn_named(d->ctx, name, mlirArrayAttrGet(d->ctx, n, items));
+}
+
+static const char *attribute_base(const char *type) {
+  if (!strcmp(type, "i64") || !strcmp(type, "bool")) return "#builtin.integer";
+  if (!strcmp(type, "i64s")) return "#builtin.dense_array";
+  if (!strcmp(type, "f64")) return "#builtin.float";
+  if (!strcmp(type, "str")) return "#builtin.string";
   nn_bug("attribute type '%s' in the table of ops", type);
 }
 
 // A value constraint of its own for each operand and result: one shared by two of them would force their types to be
 // equal.
-static void write_values(FILE *out, const char *what, int n) {
+static void make_values(const Irdl *d, MlirBlock block, const char *what, int n) {
   if (n == 0) return;
-  for (int i = 0; i < n; i++) fprintf(out, "    %%%s%d = irdl.base \"!builtin.tensor\"\n", what, i);
-  fprintf(out, "    irdl.%s(", what);
-  for (int i = 0; i < n; i++) fprintf(out, "%s%c%d: %%%s%d", i ? ", " : "", what[0], i, what, i);
-  fprintf(out, ")\n");
+  MlirValue base[NN_MAX_OPERANDS];
+  MlirAttribute names[NN_MAX_OPERANDS], single[NN_MAX_OPERANDS];
+  for (int i = 0; i < n; i++) {
+    char name[16];
+    snprintf(name, sizeof name, "%c%d", what[strlen("irdl.")], i);
+    base[i] = make_base(d, block, "!builtin.tensor");
+    names[i] = mlirStringAttrGet(d->ctx, nn_string_ref(name));
+    single[i] = d->single;
+  }
+  MlirNamedAttribute attrs[] = {named_array(d, "names", n, names),
+                                nn_named(d->ctx, "variadicity", mlirIRDLVariadicityArrayAttrGet(d->ctx, n, single))};
+  make(d, block, what, n, base, 2, attrs);
 }
 
-static void write_attributes(FILE *out, const char *attrs) {
+static void make_attributes(const Irdl *d, MlirBlock block, const char *attrs) {
+  MlirValue base[NN_MAX_ATTRIBUTES];
+  MlirAttribute names[NN_MAX_ATTRIBUTES];
   NnAttrSpec spec;
   int n = 0;
-  for (const char *cursor = attrs; nn_attr_spec_next(&cursor, &spec);)
-    if (!spec.optional) fprintf(out, "    %%a%d = %s\n", n++, attribute_constraint(spec.type));
-  if (n == 0) return;
-  fprintf(out, "    irdl.attributes {");
-  n = 0;
   for (const char *cursor = attrs; nn_attr_spec_next(&cursor, &spec);) {
     if (spec.optional) continue;
-    fprintf(out, "%s\"%s\" = %%a%d", n ? ", " : "", spec.name, n);
-    n++;
+    base[n] = make_base(d, block, attribute_base(spec.type));
+    names[n++] = mlirStringAttrGet(d->ctx, nn_string_ref(spec.name));
   }
-  fprintf(out, "}\n");
+  MlirNamedAttribute values = named_array(d, "attributeValueNames", n, names);
+  if (n) make(d, block, "irdl.attributes", n, base, 1, &values);
 }
 
-static void write_operation(FILE *out, NnOp op, int n_operands) {
+static void make_operation(const Irdl *d, MlirBlock dialect, NnOp op, int n_operands) {
   const NnOpInfo *info = nn_op_info(op);
   char name[64];
   nn_op_mlir_name(op, n_operands, name, sizeof name);
-  fprintf(out, "  irdl.operation @%s {\n", name + strlen("nn."));
-  write_values(out, "operands", n_operands);
-  write_values(out, "results", info->n_results);
-  write_attributes(out, info->attrs);
-  fprintf(out, "  }\n");
+  MlirBlock block = make_scope(d, dialect, "irdl.operation", name + strlen("nn."));
+  make_values(d, block, "irdl.operands", n_operands);
+  make_values(d, block, "irdl.results", info->n_results);
+  make_attributes(d, block, info->attrs);
 }
+
+// Owned: mlirModuleDestroy
+static MlirModule make_module(MlirContext ctx) {
+  MlirLocation loc = mlirLocationUnknownGet(ctx);
+  MlirModule module = mlirModuleCreateEmpty(loc);
+  Irdl d = {ctx, loc, mlirTypeParseGet(ctx, nn_string_ref("!irdl.attribute")),
+            mlirIRDLVariadicityAttrGet(ctx, nn_string_ref("single"))};
+  MlirBlock dialect = make_scope(&d, mlirModuleGetBody(module), "irdl.dialect", "nn");
+  for (int i = 0; i < NN_OP_COUNT; i++) {
+    const NnOpInfo *info = nn_op_info((NnOp)i);
+    if (info->n_operands >= 0) make_operation(&d, dialect, (NnOp)i, info->n_operands);
+    else
+      for (int n = 1; n <= NN_MAX_OPERANDS; n++) make_operation(&d, dialect, (NnOp)i, n);
+  }
+  return module;
+}
+
+static void add_chunk(MlirStringRef chunk, void *out) { fwrite(chunk.data, 1, chunk.length, out); }
 
 char *nn_irdl_text(void) {
   char *text = NULL;
   size_t size = 0;
   FILE *out = open_memstream(&text, &size);
   if (!out) nn_bug("out of memory");
-  fprintf(out, "irdl.dialect @nn {\n");
-  for (int i = 0; i < NN_OP_COUNT; i++) {
-    const NnOpInfo *info = nn_op_info((NnOp)i);
-    fprintf(out, "  // %s\n", info->doc);
-    if (info->n_operands >= 0) write_operation(out, (NnOp)i, info->n_operands);
-    else
-      for (int n = 1; n <= NN_MAX_OPERANDS; n++) write_operation(out, (NnOp)i, n);
-  }
-  fprintf(out, "}\n");
+  MlirContext ctx = mlirContextCreateWithThreading(false);
+  mlirDialectHandleLoadDialect(mlirGetDialectHandle__irdl__(), ctx);
+  MlirModule module = make_module(ctx);
+  mlirOperationPrint(mlirModuleGetOperation(module), add_chunk, out);
+  mlirModuleDestroy(module);
+  mlirContextDestroy(ctx);
   fclose(out);
   return text;
 }
 
 static void load_nn(MlirContext ctx) {
-  char *text = nn_irdl_text();
-  MlirModule irdl = mlirModuleCreateParse(ctx, nn_string_ref(text));
-  if (mlirModuleIsNull(irdl) || mlirLogicalResultIsFailure(mlirLoadIRDLDialects(irdl)))
-    nn_bug("the IRDL text of the nn dialect was refused");
-  mlirModuleDestroy(irdl);
-  free(text);
+  MlirModule module = make_module(ctx);
+  if (mlirLogicalResultIsFailure(mlirLoadIRDLDialects(module))) nn_bug("the IRDL module of the nn dialect was refused");
+  mlirModuleDestroy(module);
 }
 
 MlirContext nn_context_create(void) {

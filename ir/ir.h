@@ -22,7 +22,8 @@ typedef enum NnDtype { NN_F32, NN_F64, NN_BF16, NN_F16, NN_I32, NN_I64, NN_U8, N
 
 #define NN_MAX_RANK 8
 #define NN_MAX_RESULTS 8
-#define NN_MAX_OPERANDS 16   // of one operation; nn_build nests a longer concat
+#define NN_MAX_OPERANDS 16     // of one operation; nn_build nests a longer concat
+#define NN_MAX_ATTRIBUTES 16   // of one row of the table
 
 // A static tensor type. dim[0] is the outermost dimension; memory is row-major and dense.
 typedef struct NnType {
