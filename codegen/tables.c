@@ -188,9 +188,12 @@ static void add_places(MlirLocation loc, Text *out) {
 
 // The number i of its places P<i>; -1: none.
 static int place_id(Tables *w, MlirOperation op) {
+  if (mlirOperationIsNull(op)) return -1;
+  MlirLocation loc = mlirOperationGetLocation(op);
+  int id = ptr_map_get(&w->place_ids, loc.ptr);
+  if (id >= 0) return id;
   Text places = {0};
-  if (!mlirOperationIsNull(op)) add_places(mlirOperationGetLocation(op), &places);
-  int id = -1;
+  add_places(loc, &places);
   if (places.size) {
     const void *unique =
         mlirStringAttrGet(mlirOperationGetContext(op), mlirStringRefCreateFromCString(text_c_string(&places))).ptr;
@@ -202,6 +205,7 @@ static int place_id(Tables *w, MlirOperation op) {
       text_quoted(&w->records, text_c_string(&places));
       text_add(&w->records, ";\n");
     }
+    ptr_map_set(&w->place_ids, loc.ptr, id);
   }
   text_free(&places);
   return id;
@@ -209,13 +213,12 @@ static int place_id(Tables *w, MlirOperation op) {
 
 void tables_begin_step(Tables *w, const StepHead *h) {
   int place = place_id(w, h->op);
-  text_add(&w->steps, "  {%s,%s,", h->kind, h->label);
-  if (place >= 0) text_add(&w->steps, "P%d,%d,", place, h->n_buffers);
-  else text_add(&w->steps, "0,%d,", h->n_buffers);
-  if (h->n_buffers) text_add(&w->steps, "B+%d,Z+%d,V+%d", h->first, h->first, h->first);
-  else text_add(&w->steps, "0,0,0");
-  text_add(&w->steps, ",%lld,%.6g,%.6g,%.6g,%d,%s,", (long long)h->workspace, h->flops, h->bytes, h->seconds,
-           h->recomputed, h->cost_key ? h->cost_key : "0");
+  if (!w->place) w->flops += h->flops;
+  char from[3 * 24] = "0,0,0", at[16] = "0";
+  if (place >= 0) snprintf(at, sizeof at, "P%d", place);
+  if (h->n_buffers) snprintf(from, sizeof from, "B+%d,Z+%d,V+%d", h->first, h->first, h->first);
+  text_add(&w->steps, "  {%s,%s,%s,%d,%s,%lld,%.6g,%.6g,%.6g,%d,%s,", h->kind, h->label, at, h->n_buffers, from,
+           (long long)h->workspace, h->flops, h->bytes, h->seconds, h->recomputed, h->cost_key ? h->cost_key : "0");
 }
 
 int64_t tables_workspace(const Tables *w, MlirOperation op) {
@@ -472,13 +475,6 @@ static void add_results(Tables *w, Text *t, MlirOperation func, int *count) {
   }
 }
 
-static double function_flops(const NnStepList *steps) {
-  double sum = 0;
-  for (int i = 0; i < steps->n; i++)
-    if (steps->items[i].role == NN_STEP_RUN) sum += nn_op_flops(steps->items[i].op);
-  return sum;
-}
-
 void tables_add_step(Tables *w, const NnStep *s) {
   NnScan scan;
   if (s->role == NN_STEP_TAP) add_tap(w, s);
@@ -496,6 +492,7 @@ static void add_function(Tables *w, MlirOperation func, int index, Text *out, Te
   offsets_build(&offsets, func, &steps);
   w->offsets = &offsets;
   w->n_steps = 0;
+  w->flops = 0;
   text_add(&w->steps, "static const NncStep S%d[] = {\n", index);
   tables_begin_lanes(w, &steps);
   for (int i = 0; i < steps.n; i++) {
@@ -521,8 +518,8 @@ static void add_function(Tables *w, MlirOperation func, int index, Text *out, Te
            "{.name=\"%s\",.n_args=%d,.args=A%d,.n_results=%d,.results=R%d,.n_steps=%d,.steps=S%d,.arena_bytes=%lld,."
            "far_bytes=%lld,.live_bytes=%lld,.flops=%.6g,.recompute_overhead=%.6g},\n",
            name, n_args, index, n_results, index, w->n_steps, index, (long long)nn_attr_i64(func, ATTR_arena, 0),
-           (long long)nn_attr_i64(func, ATTR_far_arena, 0), (long long)nn_attr_i64(func, ATTR_live, 0),
-           function_flops(&steps), nn_attr_f64(func, ATTR_overhead, 0));
+           (long long)nn_attr_i64(func, ATTR_far_arena, 0), (long long)nn_attr_i64(func, ATTR_live, 0), w->flops,
+           nn_attr_f64(func, ATTR_overhead, 0));
   free(name);
   offsets_free(&offsets);
   nn_steps_free(&steps);
@@ -554,7 +551,9 @@ static bool add_array(Text *out, const char *name, Text *numbers, const char *fo
     for (size_t i = 0; i < n; i++) {
       int64_t number;
       memcpy(&number, numbers->data + i * sizeof number, sizeof number);
-      text_add(out, "%s%lld,", i % 16 ? "" : "\n", (long long)number);
+      if (i % 16 == 0) text_append(out, "\n", 1);
+      text_add_integer(out, number);
+      text_append(out, ",", 1);
     }
     text_add(out, "\n0};\n");
     return true;

@@ -43,7 +43,7 @@ typedef struct Tables {
   // B, Z, V: all steps' buffers one after the other, their bytes, what they hold (program.h); the bytes of int64_t
   Text buffers, buffer_bytes, buffer_values;
   int n_places;
-  PtrMap place_ids;   // P<i>, in records: places in the source
+  PtrMap place_ids;   // of locations and of texts: P<i>, in records, places in the source
   PtrMap launch_ids;
   int n_launches;
   Text launches;   // G: launches, which many steps share
@@ -54,7 +54,8 @@ typedef struct Tables {
   int n_taps;
   Text taps;   // T
   int n_steps;
-  Text steps;   // of the current function; S<function>
+  Text steps;     // of the current function; S<function>
+  double flops;   // of the current function's steps so far, those inside of scans left out
   TableLanes lanes;
   int n_scans;
   Text scans;   // Q<i>: the loops, with their steps and strides

@@ -7,12 +7,39 @@
 #include "codegen/tables.h"
 #include "support/text.h"
 
+static void add_pointer(Text *t, const void *pointer) { text_append(t, (const char *)&pointer, sizeof pointer); }
+
+// All that a record and its texts are made of: name, types, attributes that are not for stages, which the context has
+// once each, and the workspace.
+static const void *signature(MlirOperation op, int64_t workspace) {
+  Text t = {0};
+  add_pointer(&t, mlirOperationGetName(op).ptr);
+  for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++)
+    add_pointer(&t, mlirValueGetType(mlirOperationGetOperand(op, i)).ptr);
+  for (intptr_t i = 0; i < mlirOperationGetNumResults(op); i++)
+    add_pointer(&t, mlirValueGetType(mlirOperationGetResult(op, i)).ptr);
+  for (intptr_t i = 0; i < mlirOperationGetNumAttributes(op); i++) {
+    MlirNamedAttribute a = mlirOperationGetAttribute(op, i);
+    if (nn_is_stage_attribute(mlirIdentifierStr(a.name))) continue;
+    add_pointer(&t, a.name.ptr);
+    add_pointer(&t, a.attribute.ptr);
+  }
+  text_append(&t, (const char *)&workspace, sizeof workspace);
+  const void *unique = mlirStringAttrGet(mlirOperationGetContext(op), mlirStringRefCreate(t.data, t.size)).ptr;
+  text_free(&t);
+  return unique;
+}
+
 // The number i of record C<i>, its label CL<i> and its key CK<i>; ops that have all three in common share them. Texts
-// are told apart by MLIR's table of strings: equal ones are one attribute.
+// are told apart by MLIR's table of strings: equal ones are one attribute. Ops of one signature need no texts.
 static int record_id(Tables *w, MlirOperation op, const OpRecord *r, const OpRecordNames *names) {
+  int64_t workspace = w->target->library_workspace(w->target, op);
+  const void *same = signature(op, workspace);
+  int known = ptr_map_get(&w->record_ids, same);
+  if (known >= 0) return known;
   Text fields = {0}, label = {0};
   text_add(&label, "%s ", nn_op_info(nn_op_of(op))->name);
-  op_record_text(r, w->target->library_workspace(w->target, op), &fields, &label);
+  op_record_text(r, workspace, &fields, &label);
   char *key = cost_key(op, nn_null_operation()),
        *text = text_format("%s %s\n%s\n%s", names->type, text_c_string(&fields), text_c_string(&label), key);
   const void *unique = mlirStringAttrGet(mlirOperationGetContext(op), mlirStringRefCreateFromCString(text)).ptr;
@@ -27,6 +54,7 @@ static int record_id(Tables *w, MlirOperation op, const OpRecord *r, const OpRec
     text_quoted(&w->records, key);
     text_add(&w->records, ";\n");
   }
+  ptr_map_set(&w->record_ids, same, id);
   free(text);
   free(key);
   text_free(&fields);

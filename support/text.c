@@ -44,6 +44,15 @@ void text_add(Text *t, const char *format, ...) {
   va_end(args);
 }
 
+void text_add_integer(Text *t, int64_t number) {
+  char digits[20], *end = digits + sizeof digits, *s = end;
+  uint64_t rest = number < 0 ? -(uint64_t)number : (uint64_t)number;
+  do *--s = (char)('0' + rest % 10);
+  while (rest /= 10);
+  if (number < 0) *--s = '-';
+  text_append(t, s, (size_t)(end - s));
+}
+
 void text_quoted(Text *t, const char *s) {
   text_add(t, "\"");
   for (; *s; s++) {

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 typedef struct Text {
   char *data;   // Owned; NUL-terminated; NULL while empty
@@ -14,6 +15,7 @@ typedef struct Text {
 void text_add(Text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void text_addv(Text *t, const char *format, va_list args);
 void text_append(Text *t, const char *data, size_t size);
+void text_add_integer(Text *t, int64_t number);   // as %lld, where there are many
 // A C string literal, quoted and escaped.
 void text_quoted(Text *t, const char *s);
 const char *text_c_string(const Text *t);   // "" while empty
