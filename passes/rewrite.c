@@ -8,16 +8,17 @@
 static const char *const phases[] = {"forward", "backward", "update"};
 
 const char *rewrite_phase(MlirOperation op) {
-  char buf[16];
-  const char *phase = nn_attr_str(op, ATTR_phase, buf, sizeof buf, "");
+  MlirAttribute a = mlirOperationGetDiscardableAttributeByName(op, mlirStringRefCreate(ATTR_phase, strlen(ATTR_phase)));
+  if (mlirAttributeIsNull(a) || !mlirAttributeIsAString(a)) return NULL;
+  MlirStringRef phase = mlirStringAttrGetValue(a);
   for (int i = 0; i < 3; i++)
-    if (strcmp(phase, phases[i]) == 0) return phases[i];
+    if (phase.length == strlen(phases[i]) && memcmp(phase.data, phases[i], phase.length) == 0) return phases[i];
   return NULL;
 }
 
 int rewrite_phase_rank(const char *phase) {
   for (int i = 0; phase && i < 3; i++)
-    if (strcmp(phase, phases[i]) == 0) return i;
+    if (phase == phases[i] || strcmp(phase, phases[i]) == 0) return i;
   return 0;
 }
 
@@ -78,11 +79,9 @@ int rewrite_erase_dead(MlirBlock block) {
   int n, erased = 0;
   MlirOperation *ops = rewrite_ops(block, &n);
   for (int i = n - 1; i >= 0; i--) {
+    if (!rewrite_is_unused(ops[i])) continue;
     NnOp kind = nn_op_of(ops[i]);
-    bool scan = kind == NN_OP_NONE && nn_has_attr(ops[i], ATTR_scan);
-    if ((kind == NN_OP_NONE && !scan) || (!scan && nn_op_info(kind)->kind == NN_KIND_MARK) ||
-        !rewrite_is_unused(ops[i]))
-      continue;
+    if (kind == NN_OP_NONE ? !nn_has_attr(ops[i], ATTR_scan) : nn_op_info(kind)->kind == NN_KIND_MARK) continue;
     mlirOperationDestroy(ops[i]);
     erased++;
   }

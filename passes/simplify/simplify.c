@@ -29,9 +29,9 @@ static bool is_commutative(NnOp kind) {
          kind == NN_OP_or;
 }
 
-static uint64_t hash_of(const Seen *seen, MlirOperation op) {
+static uint64_t hash_of(const Seen *seen, MlirOperation op, NnOp kind) {
   uint64_t hash = mix(0x51ED270B, mlirOperationGetName(op).ptr), operands = 0;
-  bool commutes = is_commutative(nn_op_of(op));
+  bool commutes = is_commutative(kind);
   for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++) {
     const void *v = mlirOperationGetOperand(op, i).ptr;
     operands = commutes ? operands + mix(1, v) : mix(operands + 1, v);
@@ -80,8 +80,8 @@ static bool is_same(const Seen *seen, MlirOperation x, MlirOperation y) {
 }
 
 // The equal op seen before, or null after remembering this one.
-static MlirOperation find_or_add(Seen *seen, MlirOperation op) {
-  size_t at = hash_of(seen, op) & (seen->capacity - 1);
+static MlirOperation find_or_add(Seen *seen, MlirOperation op, NnOp kind) {
+  size_t at = hash_of(seen, op, kind) & (seen->capacity - 1);
   for (; !mlirOperationIsNull(seen->slot[at]); at = (at + 1) & (seen->capacity - 1))
     if (is_same(seen, seen->slot[at], op)) return seen->slot[at];
   seen->slot[at] = op;
@@ -99,11 +99,11 @@ static void merge_into(MlirOperation first, MlirOperation op) {
 
 // ---------------------------------------------------------------------------------------------------------------------
 
-static bool fold(MlirOperation op) {
+static bool fold(MlirOperation op, NnOp kind) {
   if (mlirOperationGetNumResults(op) != 1) return false;
-  MlirValue value = simplify_arithmetic(op);
-  if (nn_value_is_null(value)) value = simplify_view(op);
-  if (nn_value_is_null(value)) value = simplify_loop_input(op);
+  MlirValue value = simplify_arithmetic(op, kind);
+  if (nn_value_is_null(value)) value = simplify_view(op, kind);
+  if (nn_value_is_null(value)) value = simplify_loop_input(op, kind);
   if (nn_value_is_null(value)) return false;
   rewrite_replace(op, &value);
   return true;
@@ -122,12 +122,12 @@ static bool simplify_block(MlirBlock block) {
   for (int i = 0; i < n; i++) {
     NnOp kind = nn_op_of(ops[i]);
     if (kind == NN_OP_NONE || nn_op_info(kind)->kind == NN_KIND_MARK) continue;
-    if (fold(ops[i])) {
+    if (fold(ops[i], kind)) {
       changed = true;
       continue;
     }
-    if (simplify_pool_of_relu(ops[i])) changed = true;
-    MlirOperation first = find_or_add(&seen, ops[i]);
+    if (simplify_pool_of_relu(ops[i], kind)) changed = true;
+    MlirOperation first = find_or_add(&seen, ops[i], kind);
     if (mlirOperationIsNull(first)) continue;
     merge_into(first, ops[i]);
     changed = true;

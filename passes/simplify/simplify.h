@@ -6,18 +6,18 @@
 #include "passes/ptr_map.h"
 
 // ---------------------------------------------------------------------------------------------------------------------
-// The rewrite rules of simplify. Each returns the value that replaces op's only result, which may be
-// new (built before op), or the null value when no rule applies.
+// The rewrite rules of simplify for an op of that kind. Each returns the value that replaces op's only result, which
+// may be new (built before op), or the null value when no rule applies.
 
-MlirValue simplify_arithmetic(MlirOperation op);   // maps: constants folded, neutral elements, chains
-MlirValue simplify_view(MlirOperation op);         // views, reductions, moves, operands of products
+MlirValue simplify_arithmetic(MlirOperation op, NnOp kind);   // maps: constants folded, neutral elements, chains
+MlirValue simplify_view(MlirOperation op, NnOp kind);         // views, reductions, moves, operands of products
 
 // The transpose of what loops go over, moved up to something smaller (simplify_loop.c).
-MlirValue simplify_loop_input(MlirOperation op);
+MlirValue simplify_loop_input(MlirOperation op, NnOp kind);
 
 // Moves a ReLU behind the max-pooling that alone reads it; op is the pooling. Changes the IR itself; false when it does
 // not apply.
-bool simplify_pool_of_relu(MlirOperation op);
+bool simplify_pool_of_relu(MlirOperation op, NnOp kind);
 
 // v is an nn.constant: every element is *value.
 bool simplify_is_constant(MlirValue v, double *value);

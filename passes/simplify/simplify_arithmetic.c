@@ -342,8 +342,7 @@ static void order_operands(MlirOperation op) {
   mlirOperationSetOperand(op, 1, x);
 }
 
-MlirValue simplify_arithmetic(MlirOperation op) {
-  NnOp kind = nn_op_of(op);
+MlirValue simplify_arithmetic(MlirOperation op, NnOp kind) {
   if (nn_op_info(kind)->kind != NN_KIND_MAP) return none();
   MlirValue folded = fold_constants(op);
   if (!nn_value_is_null(folded)) return folded;

@@ -88,9 +88,9 @@ static MlirValue move(NnBuilder *b, MlirValue x, const int64_t *perm) {
   return made;
 }
 
-MlirValue simplify_loop_input(MlirOperation op) {
+MlirValue simplify_loop_input(MlirOperation op, NnOp kind) {
   int64_t perm[NN_MAX_RANK];
-  if (nn_op_of(op) != NN_OP_transpose || !feeds_loops_only(mlirOperationGetResult(op, 0))) return nn_null_value();
+  if (kind != NN_OP_transpose || !feeds_loops_only(mlirOperationGetResult(op, 0))) return nn_null_value();
   int rank = nn_attr_i64s(op, "perm", perm, NN_MAX_RANK);
   MlirValue x = nn_operand(op, 0);
   if (rank < 2 || perm[rank - 1] != rank - 1 || nn_op_of(nn_value_def(x)) == NN_OP_transpose || !can_move(x, perm))

@@ -239,8 +239,7 @@ static MlirValue rule_gather(MlirOperation op) {
                  nn_value_type(nn_result(op, 0)).dtype);
 }
 
-MlirValue simplify_view(MlirOperation op) {
-  NnOp kind = nn_op_of(op);
+MlirValue simplify_view(MlirOperation op, NnOp kind) {
   if (nn_op_info(kind)->kind == NN_KIND_VIEW) {
     MlirValue folded = rule_constant_view(op);
     if (!nn_value_is_null(folded)) return folded;
@@ -262,9 +261,9 @@ MlirValue simplify_view(MlirOperation op) {
 
 // maxpool(relu(x)) is relu(maxpool(x)): the same values, and the same gradient, for where a window has no positive
 // element both give none. The ReLU then runs, and is kept for its gradient, at the size of the pooled tensor.
-bool simplify_pool_of_relu(MlirOperation op) {
+bool simplify_pool_of_relu(MlirOperation op, NnOp kind) {
   MlirOperation relu;
-  if (nn_op_of(op) != NN_OP_maxpool2d || !simplify_is(nn_operand(op, 0), NN_OP_relu, &relu)) return false;
+  if (kind != NN_OP_maxpool2d || !simplify_is(nn_operand(op, 0), NN_OP_relu, &relu)) return false;
   if (!rewrite_has_one_use(nn_operand(op, 0)) ||
       !mlirOpOperandIsNull(mlirValueGetFirstUse(mlirOperationGetResult(op, 1))))
     return false;
