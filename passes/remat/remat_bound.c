@@ -12,7 +12,7 @@
 // - counts nothing for updates and running statistics, which a plan may have to keep beside the old value, and lets
 // them run any time.
 // - lets inputs of the step appear when they are first read.
-// - with memory far away: lets every value and all that persists go there, the latter without being stored again.
+// - with memory far away: lets every value and all that persists go there; of the latter stores what an update makes.
 // Gaps between buffers, and workspaces beside several results, only add to what a plan needs.
 #include <math.h>
 #include <stdlib.h>
@@ -100,6 +100,19 @@ static void add_arguments(StepBound *b) {
   }
 }
 
+// What is at home far away is stored when it has been updated.
+static void add_stores(StepBound *b) {
+  PlanProgram *p = b->p;
+  for (int r = 0; r < p->n_results && b->problem.far; r++) {
+    int argument = p->tied[r], home = argument >= 0 ? b->value_node[argument] : -1;
+    int update = b->value_node[p->values[p->result[r]].root];
+    if (home < 0 || update < 0 || !b->nodes[home].home || b->nodes[update].role != REMAT_UPDATE) continue;
+    bool reads = false;
+    for (int i = 0; i < b->nodes[update].n_inputs; i++) reads |= b->nodes[update].inputs[i] == home;
+    if (reads) b->nodes[home].updated_by = update;
+  }
+}
+
 void step_bound_build(StepBound *b, PlanProgram *p, int64_t persistent_bytes, const StepProblem *q) {
   const double *step_seconds = q->step_seconds;
   *b = (StepBound){.p = p, .tier = q->tier};
@@ -122,6 +135,7 @@ void step_bound_build(StepBound *b, PlanProgram *p, int64_t persistent_bytes, co
     b->seconds_none += step_seconds[i];
   }
   add_outputs(b);
+  add_stores(b);
   int64_t most = 0;   // as in remat_problem.c: no workspace may be negative
   for (int n = 0; n < b->problem.n_nodes; n++)
     if (b->saved[n] - b->nodes[n].workspace > most) most = b->saved[n] - b->nodes[n].workspace;

@@ -163,9 +163,10 @@ double remat_forms_overhead(const RematForms *f, int form, const RematPlan *plan
 // Every plan is one of a form, and none adds less than the bound of its form. Where not all forms were made nothing is
 // certain.
 double remat_forms_bound(const RematForms *f, int64_t bytes) {
+  const double far_seconds = 0.3;   // counted; weights of the lanes are looked for, too
   double least = INFINITY, none = f->items[0].q.seconds_none;
   for (int i = 0; i < f->n && none > 0; i++) {
-    double own = step_bound_overhead(&f->items[i].bound, bytes, 0);
+    double own = step_bound_overhead(&f->items[i].bound, bytes, f->far ? far_seconds : 0);
     least = fmin(least, (1 + own) * f->items[i].q.seconds_none / none - 1);
   }
   return f->some ? 0 : fmax(least, 0);

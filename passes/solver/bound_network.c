@@ -282,7 +282,8 @@ BoundMoment *bound_network_add(const BoundGraph *graph, BoundNetwork *network, i
 
 void bound_network_finish(BoundNetwork *network) { flow_finish(&network->flow); }
 
-bool bound_network_is_live(const BoundNetwork *network, int edge) {
+// Whether the value of a priced edge is live or moved in the last cut.
+static bool is_live(const BoundNetwork *network, int edge) {
   const FlowNetwork *flow = &network->flow;
   return flow_is_source_side(flow, flow->tail[edge]) && !flow_is_source_side(flow, flow->head[edge]);
 }
@@ -290,6 +291,11 @@ bool bound_network_is_live(const BoundNetwork *network, int edge) {
 // What a priced edge may cost instead of its bytes.
 static double move_cost(const BoundGraph *graph, const BoundNetwork *network, int edge) {
   return is_movable(graph, network->edge_value[edge]) ? (double)graph->move[network->edge_value[edge]] : INFINITY;
+}
+
+bool bound_network_is_kept(const BoundNetwork *network, int edge, double price) {
+  double keep = price * (double)network->edge_bytes[edge];
+  return is_live(network, edge) && keep <= move_cost(network->graph, network, edge);
 }
 
 BoundCut bound_network_solve(BoundNetwork *network, const double *prices, const unsigned char *decisions,
@@ -324,9 +330,7 @@ BoundCut bound_network_solve(BoundNetwork *network, const double *prices, const 
       double length = (double)network->edge_bytes[e];
       BoundDecision decision = decisions ? (BoundDecision)decisions[e] : BOUND_OPEN;
       if (decision == BOUND_LIVE) settled += length;
-      else if (decision == BOUND_OPEN && bound_network_is_live(network, e) &&
-               prices[m] * length <= move_cost(graph, network, e))
-        bytes += length;
+      else if (decision == BOUND_OPEN && bound_network_is_kept(network, e, prices[m])) bytes += length;
     }
     excess[m] = bytes + settled - (double)moment->room;
     cut.value += prices[m] * (settled - (double)moment->room);

@@ -87,7 +87,7 @@ typedef struct BoundCut {
 BoundCut bound_network_solve(BoundNetwork *network, const double *prices, const unsigned char *decisions,
                              double *excess);
 
-// Whether the value of priced edge `edge` is live or moved in the last cut.
-bool bound_network_is_live(const BoundNetwork *network, int edge);
+// Whether the value of priced edge `edge` is live, and not moved, in the last cut, which was for this price.
+bool bound_network_is_kept(const BoundNetwork *network, int edge, double price);
 
 #endif

@@ -27,10 +27,10 @@ static int choose_branch(const BoundNetwork *network, const unsigned char *decis
   return best;
 }
 
-static void record_live(const BoundNetwork *network, unsigned char *live) {
+static void record_live(const BoundNetwork *network, double price, unsigned char *live) {
   const BoundMoment *moment = &network->moments[0];
   for (int e = moment->first_edge; e < moment->last_edge; e++)
-    live[e] = network->edge_bytes[e] >= 0 && bound_network_is_live(network, e);
+    live[e] = network->edge_bytes[e] >= 0 && bound_network_is_kept(network, e, price);
 }
 
 PriceResult bound_price_search(BoundNetwork *network, const unsigned char *decisions, double first_price,
@@ -50,10 +50,10 @@ PriceResult bound_price_search(BoundNetwork *network, const unsigned char *decis
     if (isinf(result.bound) || result.bound >= enough) break;
     if (excess > 0) {
       low = (Line){true, cut.cost, excess};
-      record_live(network, low_live);
+      record_live(network, price, low_live);
     } else {
       high = (Line){true, cut.cost, excess};
-      record_live(network, high_live);
+      record_live(network, price, high_live);
       if (cut.cost < result.attainable) result.attainable = cut.cost;
       if (price == 0) break;   // free of charge
     }

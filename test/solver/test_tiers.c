@@ -302,8 +302,35 @@ static void test_exact_by_hand(void) {
   generated_free(g);
 }
 
+// Two homes of 20 bytes, one of which is far while b executes, whose updates wait for what stands for the norm of all
+// gradients: its store has nothing beside it. The bound sees that.
+static void test_late_stores(void) {
+  static const RematTier slow_out = {.out_rate = 1, .in_rate = 100, .budget = 1000};
+  Generated *g = generated_create(7);
+  for (int h = 0; h < 2; h++) {
+    generated_add(g, 0, 20, REMAT_FORWARD, 0, NULL);
+    g->nodes[h].home = true;
+    g->nodes[h].recomputable = false;
+    g->nodes[h].updated_by = 5 + h;
+  }
+  generated_add(g, 100, 30, REMAT_FORWARD, 0, NULL);
+  generated_add(g, 100, 1, REMAT_BACKWARD, 1, (int[]){2});
+  generated_add(g, 1, 1, REMAT_BACKWARD, 1, (int[]){3});
+  for (int h = 0; h < 2; h++) generated_add(g, 1, 0, REMAT_UPDATE, 2, (int[]){h, 4});
+  for (int v = 2; v < 5; v++) g->nodes[v].movable = false;
+  g->problem.far = &slow_out;
+  RematSchedule best;
+  check(remat_exact(&g->problem, 60, 0, &best) == REMAT_EXACT_OPTIMAL, "a late store", 0);
+  double bound = bound_by_tiers(&g->problem, 60, 0.1);
+  check(best.makespan >= 220 && best.makespan <= 225, "the optimum waits for the store", (long long)best.makespan);
+  check(bound > 219 && bound <= best.makespan, "the bound does, too", (long long)bound);
+  remat_schedule_free(&best);
+  generated_free(g);
+}
+
 int main(void) {
   test_search();
+  test_late_stores();
   test_exact_by_hand();
   test_against_exact();
   test_lanes();
