@@ -106,7 +106,7 @@ static const char *find_arrow(const Pattern *p, const char *text) {
   const char *arrow = strstr(text, "->");
   if (!arrow) {
     layer_arg_error(p->c, p->arg, "the pattern has no '->'");
-    elaborator_hint(p->c->e, "for example %s", p->arg ? "\"b t (h d) -> b h t d\"" : "\"b i d, b j d -> b i j\"");
+    elaborator_hint(p->c->e, "for example \"b t (h d) -> b h t d\"");
   }
   return arrow;
 }
@@ -437,6 +437,29 @@ static const char *name_rests(const LayerCall *c, const char *text) {
   return elaborator_format(c->e, "%s%s", out, text);
 }
 
+// The pattern with its result, which where it is not given has the axes of "..." and, sorted, the names that stand
+// there once, as NumPy has it. NULL after reporting.
+static const char *with_result(Pattern *p, const char *text) {
+  int order[MAX_NAMES], count[MAX_NAMES] = {0}, n = 0;
+  Pattern names = {.c = p->c, .arg = p->arg};
+  if (strstr(text, "->")) return text;
+  for (const char *s = text; *s; s++) {
+    size_t length = 0;
+    while (isalnum((unsigned char)s[length]) || s[length] == '_') length++;
+    if (!length) continue;
+    int id = intern(&names, s, length), at = n;
+    if (id < 0) return NULL;
+    s += length - 1;
+    if (count[id]++) continue;
+    for (n++; at > 0 && strcmp(names.name[order[at - 1]], names.name[id]) > 0; at--) order[at] = order[at - 1];
+    order[at] = id;
+  }
+  const char *out = elaborator_format(p->c->e, "%s ->%s", text, strstr(text, "...") ? " ..." : "");
+  for (int i = 0; i < n; i++)
+    if (count[order[i]] == 1) out = elaborator_format(p->c->e, "%s %s", out, names.name[order[i]]);
+  return out;
+}
+
 static bool is_rest(const char *name) { return name[0] == '_' && isdigit((unsigned char)name[1]); }
 
 // An axis of "..." that is 1 in one tensor and more in another is left out of the first.
@@ -514,8 +537,10 @@ bool layer_einsum(LayerCall *c, Value *result) {
   Operand operand[MAX_OPERANDS];
   Side right;
   Axes out;
-  if (!find_arrow(&p, layer_string(c, 0)) || !collect_operands(c, operand)) return false;
-  const char *text = name_rests(c, layer_string(c, 0)), *arrow = strstr(text, "->");
+  const char *text = with_result(&p, layer_string(c, 0));
+  if (!text || !collect_operands(c, operand)) return false;
+  text = name_rests(c, text);
+  const char *arrow = strstr(text, "->");
   if (!bind_operands(&p, text, arrow, operand)) return false;
   int known = p.n, n = c->n_extra;
   for (int k = 0; k < n; k++) leave_out_ones(&p, &operand[k]);
