@@ -6,6 +6,7 @@ The in-place form (relu_) has the entry of the other one."""
 from __future__ import annotations
 
 import math
+import re
 import warnings
 from typing import Any, Callable
 
@@ -183,7 +184,7 @@ def threshold(t, x, at, value):
     return call('threshold', x, at, value)
 
 
-for _n in ('selu', 'mish', 'hardswish', 'hardsigmoid', 'log1p', 'expm1', 'ceil', 'trunc', 'frac', 'round', 'sign', 'tan', 'sinh', 'cosh', 'log2', 'log10', 'exp2', 'isnan', 'isinf', 'isfinite', 'reciprocal'):
+for _n in ('selu', 'mish', 'hardswish', 'hardsigmoid', 'log1p', 'expm1', 'ceil', 'trunc', 'frac', 'round', 'sign', 'tan', 'sinh', 'cosh', 'log2', 'log10', 'exp2', 'isnan', 'isinf', 'isfinite', 'reciprocal', 'erfc', 'erfinv', 'lgamma', 'digamma'):
     simple(_n)
 simple('log_sigmoid_forward', 'log_sigmoid')
 simple('log_sigmoid')
@@ -244,6 +245,16 @@ def floor_divide(t, x, y):
 @op('remainder')
 def remainder(t, x, y):
     return Op('%', [as_expr(x), as_expr(y)])
+
+
+@op('fmod')
+def fmod(t, x, y):
+    return call('fmod', x, y)
+
+
+@op('nan_to_num')
+def nan_to_num(t, x, nan=None, posinf=None, neginf=None):
+    return call('nan_to_num', x, nan=(nan or 0.0, 0.0), posinf=(posinf, None), neginf=(neginf, None))
 
 
 @op('pow')
@@ -668,10 +679,9 @@ def addmm(t, bias, x, y, beta=1, alpha=1):
 
 @op('einsum')
 def einsum(t, equation, tensors, path=None):
-    letters = lambda part: ' '.join(part.strip().replace(' ', ''))
-    need('...' not in equation and '->' in equation, 'einsum with "..." or without "->": write all axes')
-    inputs, result = equation.split('->')
-    return call('einsum', Const(', '.join(letters(p) for p in inputs.split(',')) + ' -> ' + letters(result)), *tensors)
+    letters = lambda part: ' '.join(re.findall(r'\.\.\.|\w', part))
+    inputs, *result = equation.split('->')
+    return call('einsum', Const(', '.join(letters(p) for p in inputs.split(',')) + ''.join(' -> ' + letters(r) for r in result)), *tensors)
 
 
 @op('scaled_dot_product_attention')
