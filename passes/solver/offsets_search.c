@@ -61,10 +61,15 @@ static int compare_ranked(const void *left, const void *right) {
   return a->item - b->item;
 }
 
-static int compare_candidates(const void *left, const void *right) {
-  const Candidate *a = left, *b = right;
-  if (a->offset != b->offset) return a->offset < b->offset ? -1 : 1;
-  return a->rank - b->rank;
+// Exchanges the first of the `n` candidates with the lowest, of those the one that ranks first. Mostly the first that
+// is tried is taken: the others need no order.
+static void bring_first(Candidate *candidates, int n) {
+  Candidate *first = candidates;
+  for (Candidate *c = candidates; c < candidates + n; c++)
+    if (c->offset < first->offset || (c->offset == first->offset && c->rank < first->rank)) first = c;
+  Candidate found = *first;
+  *first = *candidates;
+  *candidates = found;
 }
 
 CanonicalSearch *canonical_create(const CanonicalItem *items, int n, int n_times, int64_t capacity, uint64_t seed) {
@@ -230,9 +235,9 @@ static bool branch(CanonicalSearch *s, Waiting from, int n, int64_t floor, int l
     int i = from.by_low[k];
     if (may_be_next(s, i, floor, last_rank)) candidates[n_candidates++] = (Candidate){s->lowest[i], s->rank[i], i};
   }
-  qsort(candidates, (size_t)n_candidates, sizeof *candidates, compare_candidates);
   bool found = false;
   for (int c = 0; c < n_candidates && !found && !s->aborted; c++) {
+    bring_first(candidates + c, n_candidates - c);
     int i = candidates[c].item;
     s->offset[i] = candidates[c].offset;
     if (place(s, i, from, n, rest, saved)) found = solve(s, rest, n - 1, candidates[c].offset, candidates[c].rank);
