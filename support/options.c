@@ -184,6 +184,19 @@ static int read_option(const Option *o, const OptionsHooks *hooks, const char *c
   return options_misused(command, NULL);
 }
 
+// Behind getopt's own message.
+static void suggest(const struct option *rows, const char *word) {
+  if (strncmp(word, "--", 2) != 0) return;
+  char name[64];
+  snprintf(name, sizeof name, "%.*s", (int)strcspn(word + 2, "="), word + 2);
+  NameSearch search = name_search(name);
+  for (; rows->name; rows++) {
+    if (strncmp(rows->name, name, strlen(name)) == 0) return;   // what is wrong is not the name
+    name_consider(&search, rows->name);
+  }
+  if (search.best) fprintf(stderr, "Did you mean '--%s'?\n", search.best);
+}
+
 int options_read(const Command *c, const OptionsHooks *hooks, int argc, char **argv, void *values) {
   struct option rows[MAX_OPTIONS + 2] = {{0}};
   char letters[2 * MAX_OPTIONS + 2] = "h";
@@ -198,7 +211,10 @@ int options_read(const Command *c, const OptionsHooks *hooks, int argc, char **a
   }
   rows[n_rows] = (struct option){help_row.name, no_argument, NULL, help_row.letter};
   for (int code, status; (code = getopt_long(argc, argv, letters, rows, NULL)) != -1;) {
-    if (code == '?') return options_misused(argv[0], NULL);   // getopt has said what is wrong
+    if (code == '?') {   // getopt has said what is wrong
+      suggest(rows, argv[optind - 1]);
+      return options_misused(argv[0], NULL);
+    }
     if (code == help_row.letter) {
       print_help(c, hooks, argv[0]);
       return DONE;
