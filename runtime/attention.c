@@ -92,78 +92,13 @@ static bool sums_apart(const NncAttention *a) { return is_narrow(a) || a->head_d
 // queries in a sum over queries, or earlier queries' columns, for rows of keys.
 typedef enum Corner { LATER_KEYS_OF_K, EARLIER_QUERIES_OF_K, EARLIER_QUERIES_OF_N } Corner;
 
-#define CONCATENATE_(x, y) x##_##y
-#define CONCATENATE(x, y) CONCATENATE_(x, y)
-#define NAME(x) CONCATENATE(x, SUFFIX)
-
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#include <immintrin.h>
-#pragma GCC push_options
-#pragma GCC target("avx512f,avx512dq,avx512bw,avx512vl,avx2,fma,prefer-vector-width=512")
-#define VECTOR_BYTES 64
-#define MULTIPLY_LOW(x, c) ((Words)_mm512_mul_epu32((__m512i)(x), _mm512_set1_epi64(c)))
-#define BLOCK_VECTORS 4
-#define T float
-#define SUFFIX f32_avx512
-#include "runtime/attention_loops.inc"
-#undef T
-#undef SUFFIX
-#define T double
-#define SUFFIX f64_avx512
-#define DOUBLE
-#include "runtime/attention_loops.inc"
-#undef T
-#undef SUFFIX
-#undef DOUBLE
-#undef VECTOR_BYTES
-#undef MULTIPLY_LOW
-#undef BLOCK_VECTORS
-#pragma GCC pop_options
-#pragma GCC push_options
-#pragma GCC target("avx2,fma")
-#define VECTOR_BYTES 32
-#define MULTIPLY_LOW(x, c) ((Words)_mm256_mul_epu32((__m256i)(x), _mm256_set1_epi64x(c)))
-#define BLOCK_VECTORS 2
-#define T float
-#define SUFFIX f32_avx2
-#include "runtime/attention_loops.inc"
-#undef T
-#undef SUFFIX
-#undef VECTOR_BYTES
-#undef MULTIPLY_LOW
-#undef BLOCK_VECTORS
-#pragma GCC pop_options
-#endif
-#define VECTOR_BYTES 16
-#define MULTIPLY_LOW(x, c) (((x)&UINT32_MAX) * (uint64_t)(c))   // products of the low halves of 64 bit lanes
-#define BLOCK_VECTORS 2
-#define T float
-#define SUFFIX f32_any
-#include "runtime/attention_loops.inc"
-#undef T
-#undef SUFFIX
-#define T double
-#define SUFFIX f64_any
-#define DOUBLE
-#include "runtime/attention_loops.inc"
-
 typedef struct Loops {
   void (*forward)(const Problem *p, int64_t unit, char *workspace);
   void (*backward)(const Problem *p, const Part *part, char *workspace);
 } Loops;
 
-// By the instruction set that the library is limited to.
-static Loops loops_for(NncDtype dtype) {
-  const char *isa = nnc_library_isa();
-  (void)isa;
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-  if (strncmp(isa, "avx512_core", 11) == 0)
-    return dtype == NNC_F64 ? (Loops){forward_f64_avx512, backward_f64_avx512}
-                            : (Loops){forward_f32_avx512, backward_f32_avx512};
-  if (strcmp(isa, "avx2") == 0 && dtype == NNC_F32) return (Loops){forward_f32_avx2, backward_f32_avx2};
-#endif
-  return dtype == NNC_F64 ? (Loops){forward_f64_any, backward_f64_any} : (Loops){forward_f32_any, backward_f32_any};
-}
+#define LOOPS "runtime/attention_loops.inc"
+#include "runtime/loops.inc"
 
 // ---------------------------------------------------------------------------------------------------------------------
 
@@ -246,9 +181,9 @@ static void run_backward(const Problem *p, const Loops *loops) {
 static void execute(const void *record, void *const *buffers, void *workspace) {
   const NncAttention *a = record;
   Problem p = problem_of(a, buffers, workspace);
-  Loops loops = loops_for(a->dtype);
-  if (a->backward) run_backward(&p, &loops);
-  else run_forward(&p, &loops);
+  const Loops *loops = loops_for(a->dtype);
+  if (a->backward) run_backward(&p, loops);
+  else run_forward(&p, loops);
 }
 
 const NncOperation *nnc_attention_prepare(Library *lib, const NncAttention *a, char *error, size_t size) {

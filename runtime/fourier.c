@@ -28,67 +28,14 @@ static int radix_of(int64_t length) {
   return 0;
 }
 
-#define CONCATENATE_(x, y) x##_##y
-#define CONCATENATE(x, y) CONCATENATE_(x, y)
-#define NAME(x) CONCATENATE(x, SUFFIX)
-#define T float
-
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#pragma GCC push_options
-#pragma GCC target("avx512f,avx512dq,avx512bw,avx512vl,avx2,fma,prefer-vector-width=512")
-#define VECTOR_BYTES 64
-#define SUFFIX f32_avx512
-#include "runtime/fourier_loops.inc"
-#undef T
-#undef SUFFIX
-#define T double
-#define DOUBLE
-#define SUFFIX f64_avx512
-#include "runtime/fourier_loops.inc"
-#undef T
-#undef DOUBLE
-#undef SUFFIX
-#undef VECTOR_BYTES
-#pragma GCC pop_options
-#pragma GCC push_options
-#pragma GCC target("avx2,fma")
-#define VECTOR_BYTES 32
-#define T float
-#define SUFFIX f32_avx2
-#include "runtime/fourier_loops.inc"
-#undef SUFFIX
-#undef VECTOR_BYTES
-#pragma GCC pop_options
-#endif
-#define VECTOR_BYTES 16
-#define SUFFIX f32_any
-#include "runtime/fourier_loops.inc"
-#undef T
-#undef SUFFIX
-#define T double
-#define DOUBLE
-#define SUFFIX f64_any
-#include "runtime/fourier_loops.inc"
-
-// ---------------------------------------------------------------------------------------------------------------------
-
 typedef struct Loops {
   int lanes;
   void (*roots)(const Roots *r, void *out, int64_t begin, int64_t end);
   void (*rows)(const NncRows *r, int64_t high, const void *roots, int64_t first, const void *from, void *to, void *x);
 } Loops;
 
-static Loops loops_for(NncDtype dtype) {
-  const char *isa = nnc_library_isa();
-  (void)isa;
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-  if (strncmp(isa, "avx512_core", 11) == 0)
-    return dtype == NNC_F64 ? (Loops){8, make_roots_f64_avx512, rows_f64_avx512}
-                            : (Loops){16, make_roots_f32_avx512, rows_f32_avx512};
-  if (strcmp(isa, "avx2") == 0 && dtype == NNC_F32) return (Loops){8, make_roots_f32_avx2, rows_f32_avx2};
-#endif
-  return dtype == NNC_F64 ? (Loops){2, make_roots_f64_any, rows_f64_any} : (Loops){4, make_roots_f32_any, rows_f32_any};
-}
+#define LOOPS "runtime/fourier_loops.inc"
+#include "runtime/loops.inc"
 
 // ---------------------------------------------------------------------------------------------------------------------
 
@@ -120,7 +67,7 @@ static int64_t factors_bytes(const NncRows *r) {
   return library_align(4 * low_count(r->length) * (int64_t)sizeof(double));
 }
 static int64_t thread_bytes(const NncRows *r) {
-  int64_t lanes = high_of(r) ? 1 : loops_for(r->dtype).lanes;
+  int64_t lanes = high_of(r) ? 1 : loops_for(r->dtype)->lanes;
   int64_t plane = (complex_length(r->length, r->kind != NNC_ROWS_FOURIER) + 1) * lanes;
   return library_align(4 * plane * dtype_bytes(r->dtype));
 }
@@ -131,8 +78,8 @@ int64_t fourier_bytes(const NncRows *r, int threads) {
 
 void fourier_execute(const NncRows *r, const void *from, void *to, void *workspace) {
   const double turn = 6.283185307179586476925;
-  Loops loops = loops_for(r->dtype);
-  int64_t n = r->length, high = high_of(r), count = low_count(n), lanes = high ? 1 : loops.lanes;
+  const Loops *loops = loops_for(r->dtype);
+  int64_t n = r->length, high = high_of(r), count = low_count(n), lanes = high ? 1 : loops->lanes;
   char *roots = workspace, *work = roots + roots_bytes(r) + factors_bytes(r);
   double *low = (double *)(void *)(roots + roots_bytes(r));
   Roots f = {.n = n, .low_count = count, .high_count = (n + count - 1) / count, .low = low, .high = low + 2 * count};
@@ -144,9 +91,9 @@ void fourier_execute(const NncRows *r, const void *from, void *to, void *workspa
 #pragma omp parallel if (n * r->outer >= WORTH_THREADS)
   {
 #pragma omp for schedule(static)
-    for (int64_t i = 0; i < f.high_count; i++) loops.roots(&f, roots, i, i + 1);
+    for (int64_t i = 0; i < f.high_count; i++) loops->roots(&f, roots, i, i + 1);
 #pragma omp for schedule(static)
     for (int64_t i = 0; i < r->outer; i += lanes)
-      loops.rows(r, high, roots, i, from, to, work + omp_get_thread_num() * thread_bytes(r));
+      loops->rows(r, high, roots, i, from, to, work + omp_get_thread_num() * thread_bytes(r));
   }
 }

@@ -36,8 +36,6 @@ enum {
 };
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#include <immintrin.h>
-
 typedef struct Tile {
   const float *a, *b;   // [k][rows], [k][PANEL]; k a multiple of K_STEP
   int64_t k;
@@ -67,35 +65,8 @@ typedef struct Loops {
   void (*pack_rows)(const float *from, int64_t step, int lanes, int64_t k, float *to, int64_t width);
 } Loops;
 
-#pragma GCC push_options
-#pragma GCC target("avx512f,avx512dq,avx512bw,avx512vl,avx2,fma,prefer-vector-width=512")
-#define NAME(x) x##_avx512
-#define LANES 16
-#define TILE_ROWS 14
-#include "runtime/gemm_loops.inc"
-#pragma GCC pop_options
-#undef NAME
-#undef LANES
-#undef TILE_ROWS
-
-#pragma GCC push_options
-#pragma GCC target("avx2,fma")
-#define NAME(x) x##_avx2
-#define LANES 8
-#define TILE_ROWS 6
-#include "runtime/gemm_loops.inc"
-#pragma GCC pop_options
-
-// NULL: none for this machine.
-static const Loops *loops_here(void) {
-  static const Loops *found;   // the library's instruction set stays as it is once somebody has asked for it
-  static bool asked;
-  if (asked) return found;
-  const char *isa = nnc_library_isa();
-  found = strncmp(isa, "avx512_core", 11) == 0 ? &loops_avx512 : strcmp(isa, "avx2") == 0 ? &loops_avx2 : NULL;
-  asked = true;
-  return found;
-}
+#define LOOPS "runtime/gemm_loops.inc"
+#include "runtime/tile_loops.inc"
 
 // How the product is cut.
 typedef struct Blocking {

@@ -39,36 +39,9 @@ typedef struct Loops {
                              float *c, bool add);
 } Loops;
 
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#include <immintrin.h>
-#pragma GCC push_options
-#pragma GCC target("avx512f,avx512dq,avx512bw,avx512vl,avx2,fma,prefer-vector-width=512")
-#define NAME(x) x##_avx512
-#define LANES 16
-#define TILE_ROWS 14
-#include "runtime/winograd_loops.inc"
-#pragma GCC pop_options
-#undef NAME
-#undef LANES
-#undef TILE_ROWS
-
-#pragma GCC push_options
-#pragma GCC target("avx2,fma")
-#define NAME(x) x##_avx2
-#define LANES 8
-#define TILE_ROWS 6
-#include "runtime/winograd_loops.inc"
-#pragma GCC pop_options
+#define LOOPS "runtime/winograd_loops.inc"
+#include "runtime/tile_loops.inc"
 #undef PANEL
-
-// NULL: none for this machine.
-static const Loops *loops_here(void) {
-  const char *isa = nnc_library_isa();
-  return strncmp(isa, "avx512_core", 11) == 0 ? &loops_avx512 : strcmp(isa, "avx2") == 0 ? &loops_avx2 : NULL;
-}
-#else
-static const Loops *loops_here(void) { return NULL; }
-#endif
 
 // What a convolution, or the gradient of its input, comes to: `in` filtered to `out`. In the weight gradient `out` is
 // dy.
