@@ -143,28 +143,42 @@ static char *take_cell(Csv *c, int64_t *length, bool *last) {
   return cell;
 }
 
-// The places of the wanted columns in the first line.
-static bool read_header(Csv *c, Wanted *w) {
-  const DataSource *s = &w->source;
-  bool last = !has_more(c, 1), ok = !last;
-  if (last && !c->failed) report_error("%s is empty: expected a line with the names of the columns", c->path);
-  if (has_more(c, 3) && memcmp(c->at, "\xef\xbb\xbf", 3) == 0) c->at += 3;   // a byte order mark of UTF-8
-  for (w->n = 0; ok && !last; w->n++) {
-    int64_t length;
-    char *name = take_cell(c, &length, &last);
-    ok = name != NULL;
-    w->fields = xrealloc(w->fields, sizeof *w->fields * (size_t)(w->n + 1));
-    w->fields[w->n] = -1;
-    for (int i = 0; ok && i < s->n_columns; i++)
-      if (strcmp(s->columns[i], name) == 0) w->fields[w->n] = i;
-  }
-  for (int i = 0; ok && i < s->n_columns; i++) {
+static bool check_wanted(const Csv *c, const Wanted *w, char *const *names) {
+  for (int i = 0; i < w->source.n_columns; i++) {
+    const char *name = w->source.columns[i];
     int times = 0;
     for (int k = 0; k < w->n; k++) times += w->fields[k] == i;
     if (times == 1) continue;
-    report_error("%s has %s column %s in its first line", c->path, times ? "more than one" : "no", s->columns[i]);
-    ok = false;
+    if (times) report_error("%s has more than one column %s in its first line", c->path, name);
+    else report_absent(c->path, "column", name, " in its first line", w->n, (const char *const *)names);
+    return false;
   }
+  return true;
+}
+
+// The places of the wanted columns in the first line.
+static bool read_header(Csv *c, Wanted *w) {
+  const DataSource *s = &w->source;
+  char **names = NULL;
+  bool last = !has_more(c, 1), ok = !last;
+  if (last && !c->failed) report_error("%s is empty: expected a line with the names of the columns", c->path);
+  if (has_more(c, 3) && memcmp(c->at, "\xef\xbb\xbf", 3) == 0) c->at += 3;   // a byte order mark of UTF-8
+  while (ok && !last) {
+    int64_t length;
+    char *name = take_cell(c, &length, &last);
+    ok = name != NULL;
+    if (!ok) break;
+    w->fields = xrealloc(w->fields, sizeof *w->fields * (size_t)(w->n + 1));
+    names = xrealloc(names, sizeof *names * (size_t)(w->n + 1));
+    names[w->n] = xstrdup(name);
+    w->fields[w->n] = -1;
+    for (int i = 0; i < s->n_columns; i++)
+      if (strcmp(s->columns[i], name) == 0) w->fields[w->n] = i;
+    w->n++;
+  }
+  ok = ok && check_wanted(c, w, names);
+  for (int i = 0; i < w->n; i++) free(names[i]);
+  free(names);
   c->line++;
   return ok;
 }
