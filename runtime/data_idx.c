@@ -9,7 +9,8 @@ typedef struct IdxType {
   int code;
   NncDtype dtype;
 } IdxType;
-static const IdxType idx_types[] = {{0x08, NNC_U8}, {0x0C, NNC_I32}, {0x0D, NNC_F32}, {0x0E, NNC_F64}};
+static const IdxType idx_types[] = {{0x08, NNC_U8},  {0x09, NNC_I8},  {0x0B, NNC_I16},
+                                    {0x0C, NNC_I32}, {0x0D, NNC_F32}, {0x0E, NNC_F64}};
 
 static bool read_header(DataFile *f, const char *path, Column *c) {
   unsigned char magic[4], size[4];
@@ -18,7 +19,8 @@ static bool read_header(DataFile *f, const char *path, Column *c) {
   for (size_t i = 0; i < sizeof idx_types / sizeof *idx_types; i++)
     if (magic[2] == idx_types[i].code) type = &idx_types[i];
   if (magic[0] || magic[1] || !type || magic[3] < 1 || magic[3] > NNC_MAX_RANK) {
-    report_error("%s: not an idx file: expected magic number 00 00 TT RR (TT the type: 08, 0c, 0d or 0e; RR the rank: "
+    report_error("%s: not an idx file: expected magic number 00 00 TT RR (TT the type: 08, 09, 0b, 0c, 0d or 0e; RR "
+                 "the rank: "
                  "1 to %d), found "
                  "%02x %02x %02x %02x",
                  path, NNC_MAX_RANK, magic[0], magic[1], magic[2], magic[3]);

@@ -1,6 +1,6 @@
 // Text that another program has cut into tokens: numbers in a row, in a file of raw numbers (.bin), of 16 bits where
-// the program does not say otherwise, with llm.c's header or without one; a NumPy array or a tensor of a safetensors
-// file. Records and targets are cut from it as from bytes.
+// the program does not say otherwise, with llm.c's header or without one; a NumPy array, alone or in an archive, or a
+// tensor of a safetensors file. Records and targets are cut from it as from bytes.
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -27,6 +27,29 @@ static bool read_tensor(const DataSource *s, Column *c) {
   ok = ok && data_read_safetensors(&named, c);
   free(field);
   return ok;
+}
+
+static bool read_member(const DataSource *s, Column *c) {
+  if (s->field) return data_read_npz(s, c);
+  report_error("%s: the program must name the array of the tokens, fields=[\"…\"]", s->path);
+  return false;
+}
+
+// Files of other kinds would be read as numbers that they do not hold.
+static bool is_raw(const char *path, const char *head, int64_t bytes) {
+  static const struct {
+    const char *magic;
+    int n;
+    const char *what;
+  } kinds[] = {{"\x89HDF\r\n\x1a\n", 8, "an HDF5 file: save its dataset as a .npy file"},
+               {"PK\3\4", 4, "a zip archive: arrays are read out of files named .npz"},
+               {"\x93NUMPY", 6, "a NumPy array: name it .npy"}};
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+    if (bytes < kinds[i].n || memcmp(head, kinds[i].magic, (size_t)kinds[i].n) != 0) continue;
+    report_error("%s: not raw tokens but %s", path, kinds[i].what);
+    return false;
+  }
+  return true;
 }
 
 enum { HEADER_BYTES = 1024 };   // llm.c: 256 numbers, of which the first are a magic number, a version, the tokens
@@ -65,6 +88,7 @@ static bool raw_in_place(const DataSource *s, Column *c) {
   ssize_t n = pread(fd, head, sizeof head, 0);
   close(fd);
   *c = (Column){.path = xstrdup(s->path), .dtype = s->dtype};
+  if (!is_raw(s->path, head, n)) return false;
   bool header = find_header(head, n, &c->dtype, &tokens);
   c->record_bytes = dtype_bytes(c->dtype);
   all.begin_permille = 0, all.end_permille = 1000;
@@ -79,7 +103,7 @@ static bool read_raw(const DataSource *s, Column *c) {
   if (s->in_place) return raw_in_place(s, c);
   char *values = data_file_read_whole(s->path, &bytes);
   *c = (Column){.path = xstrdup(s->path), .dtype = s->dtype, .values = values, .block = values};
-  if (!values) return false;
+  if (!values || !is_raw(s->path, values, bytes)) return false;
   bool header = find_header(values, bytes, &c->dtype, &tokens);
   int64_t first = header ? HEADER_BYTES : 0, element = c->record_bytes = dtype_bytes(c->dtype);
   if (header && !check_count(s, tokens, element, bytes - first)) return false;
@@ -109,6 +133,7 @@ static bool check_row(const Column *c) {
 bool data_read_tokens(const DataSource *s, Column *c) {
   memset(c, 0, sizeof *c);
   bool ok = has_suffix(s->path, ".npy")           ? data_read_npy(s, c)
+            : has_suffix(s->path, ".npz")         ? read_member(s, c)
             : has_suffix(s->path, ".safetensors") ? read_tensor(s, c)
                                                   : read_raw(s, c);
   return ok && check_row(c);

@@ -4,6 +4,7 @@ import json
 import os
 import struct
 import sys
+import zipfile
 
 folder = sys.argv[1]
 os.makedirs(folder, exist_ok=True)
@@ -31,6 +32,10 @@ def safetensors(tensors):
 
 u16, i32, f32 = (struct.pack(f"<{len(tokens)}{c}", *tokens) for c in "Hif")
 write("tokens.bin", u16)
+with zipfile.ZipFile(os.path.join(folder, "tokens.npz"), "w", zipfile.ZIP_STORED) as archive:
+    archive.writestr("text.npy", npy("<u4", "(203,)", struct.pack("<203I", *tokens)))
+    archive.writestr("other.npy", npy("<i2", "(203,)", struct.pack("<203h", *tokens)))
+write("dataset.bin", b"\x89HDF\r\n\x1a\n" + u16)
 write("zipped.bin", gzip.compress(u16))
 write("u16.npy", npy("<u2", "(203,)", u16))
 write("i32.npy", npy("<i4", "(203,)", i32))
