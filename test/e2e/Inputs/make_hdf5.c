@@ -89,6 +89,30 @@ static void write_endless(void) {
   H5Fclose(file);
 }
 
+// The numbers of make_types.py, in all types, in both orders of bytes.
+static void write_types(void) {
+  const struct {
+    const char *name;
+    hid_t type;
+  } types[] = {{"i8", H5T_STD_I8LE},          {"u8", H5T_STD_U8LE},          {"i16", H5T_STD_I16LE},
+               {"u16", H5T_STD_U16LE},        {"i32", H5T_STD_I32LE},        {"u32", H5T_STD_U32LE},
+               {"i64", H5T_STD_I64LE},        {"f64", H5T_IEEE_F64LE},       {"i16_turned", H5T_STD_I16BE},
+               {"u32_turned", H5T_STD_U32BE}, {"u16_turned", H5T_STD_U16BE}, {"f64_turned", H5T_IEEE_F64BE}};
+  float values[12][2][3];
+  hsize_t dim[3] = {12, 2, 3}, chunk[3] = {5, 2, 2};
+  hid_t file = create("types.h5"), list = H5Pcreate(H5P_DATASET_CREATE);
+  H5Pset_chunk(list, 3, chunk), H5Pset_shuffle(list), H5Pset_deflate(list, 6);
+  for (int r = 0; r < 12; r++)
+    for (int i = 0; i < 2; i++)
+      for (int k = 0; k < 3; k++) values[r][i][k] = (float)((5 * r + 3 * i + k) % 11);
+  for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+    hid_t d = H5Dcreate2(file, types[i].name, types[i].type, H5Screate_simple(3, dim, NULL), H5P_DEFAULT,
+                         i % 2 ? list : H5P_DEFAULT, H5P_DEFAULT);
+    if (H5Dwrite(d, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) < 0) exit(1);
+  }
+  H5Fclose(file);
+}
+
 static void write_text(void) {
   hid_t file = create("text.h5"), type = H5Tcopy(H5T_C_S1), space = H5Screate(H5S_SCALAR);
   hsize_t dim = RECORDS;
@@ -157,6 +181,7 @@ int main(void) {
   write("u64.h5", H5T_STD_U64LE, 0, RECORDS, H5P_DEFAULT);
   write_huge();
   write_cube();
+  write_types();
   write_endless();
   write_text();
   write_group();
