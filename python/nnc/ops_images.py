@@ -52,7 +52,7 @@ def rank_of(t, x) -> int:
 def max_pool(t, x, kernel, stride, padding, dilation, ceil_mode):
     n = rank_of(t, x)
     kernel, stride = pair(kernel, n), pair(stride, n) if stride else pair(kernel, n)
-    return call('maxpool', x, kernel, stride=(stride, kernel), padding=(pair(padding, n), 0), dilation=(pair(dilation, n), 1), ceil_mode=(ceil_mode, False))
+    return call('maxpool', x, kernel, **({} if stride == kernel else {'stride': stride}), padding=(pair(padding, n), 0), dilation=(pair(dilation, n), 1), ceil_mode=(ceil_mode, False))
 
 
 @op('avg_pool1d', 'avg_pool2d', 'avg_pool3d')
@@ -61,7 +61,7 @@ def avg_pool(t, x, kernel, stride, padding, ceil_mode, count_include_pad, diviso
     n = rank_of(t, x)
     kernel, stride = pair(kernel, n), pair(stride, n) if stride else pair(kernel, n)
     pads = pair(padding, n) != 0
-    return call('avgpool', x, kernel, stride=(stride, kernel), padding=(pair(padding, n), 0), include_pad=(count_include_pad or not pads, True), ceil_mode=(ceil_mode, False))
+    return call('avgpool', x, kernel, **({} if stride == kernel else {'stride': stride}), padding=(pair(padding, n), 0), include_pad=(count_include_pad or not pads, True), ceil_mode=(ceil_mode, False))
 
 
 @op('adaptive_avg_pool1d', 'adaptive_avg_pool2d', 'adaptive_avg_pool3d', '_adaptive_avg_pool2d')
