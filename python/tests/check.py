@@ -60,7 +60,7 @@ def flat(x) -> list:
 def without_dropout(module: torch.nn.Module) -> None:
     for m in module.modules():
         for name, v in vars(m).items():
-            if isinstance(v, float) and (name in ('p', 'dropout_p', 'dropout', 'drop_prob', 'attention_dropout', 'attn_drop', 'activation_dropout', 'layerdrop') or 'drop' in name):
+            if isinstance(v, float) and (name == 'p' and 'Drop' in type(m).__name__ or name in ('dropout_p', 'dropout', 'drop_prob', 'attention_dropout', 'attn_drop', 'activation_dropout', 'layerdrop') or 'drop' in name):
                 setattr(m, name, 0.0)
 
 
