@@ -161,4 +161,5 @@ def main():
     print('[\n' + ',\n'.join(cases) + '\n]')
 
 
-main()
+if __name__ == '__main__':
+    main()

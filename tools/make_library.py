@@ -289,4 +289,5 @@ def main():
         f.write(json.dumps(golden, separators=(',', ':')).replace('},"', '},\n"') + '\n')
 
 
-main()
+if __name__ == '__main__':
+    main()

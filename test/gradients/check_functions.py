@@ -72,7 +72,7 @@ def expressions(golden, dtype):
         if len(values) != len(want):
             return math.inf
         largest = max([1.0] + [abs(w) for w in want])
-        return max((abs(g - w) / largest if math.isfinite(g) else math.inf for g, w in zip(values, want)), default=0.0)
+        return max((abs(g - w) / largest if math.isfinite(g - w) else math.inf for g, w in zip(values, want)), default=0.0)
 
     return golden['program'], None, inputs, wanted, off, {'f32': 1e-5, 'f64': 1e-12}
 
