@@ -135,8 +135,8 @@ typedef struct nnc_model {
   nnc_status (*get)(nnc_net *net, const nnc_tensor *to);
   nnc_status (*set)(nnc_net *net, const nnc_tensor *from);
   // One training step on the given inputs, in any order, of step_records records each; n = 0: on the next batch of the
-  // program's own data. The loss and the metrics are then there for get. Types: as the input has, or convertible to it.
-  // What the input's own data points to need not be copied.
+  // program's own data. The loss and the metrics are then there for get; those of a phase whose turn it was not are
+  // NaN. Types: as the input has, or convertible to it. What the input's own data points to need not be copied.
   nnc_status (*step)(nnc_net *net, int n, const nnc_tensor *inputs);
   // step, which also writes what it computes on the way into the caller's memory: outputs of the model, "output.net"
   // say, and the gradients of parameters before clipping, "grad.linear.weight" say; describe tells which (the role

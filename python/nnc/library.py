@@ -295,7 +295,7 @@ class Net:
 
     def step(self, inputs: Mapping[str, Any] | None = None, /, **named: Any) -> dict[str, float]:
         """One training step on a batch, by the names of the inputs; without any on the next batch of the program's own
-        data (`data=` of `load`). Returns losses and metrics."""
+        data (`data=` of `load`). Returns losses and metrics; those of a phase whose turn it was not are NaN."""
         given = {**inputs, **named} if inputs else named
         structs, kept = self._given(given) if given else (None, None)
         status = self._step(self._pointer, len(given), structs)

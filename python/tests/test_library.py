@@ -314,3 +314,32 @@ def test_time(folder):
             times.append(time.perf_counter() - start)
         print(f'{kind}: {1e6 * sorted(times)[2500]:.1f} us, the executable {own:.1f} us')
         assert 1e6 * sorted(times)[2500] < own + 20
+
+
+PHASES = '''
+model left(x: f32[8, 3]) { x |> linear(1) }
+
+model right(x: f32[8, 3]) { x |> linear(1) }
+
+train {
+    data x = npy("x.npy")
+    phase often {
+        loss       mean(square(left(x)))
+        optimizer  sgd(lr=0.1)
+        parameters left
+    }
+    phase seldom {
+        loss       mean(square(right(x) - 1))
+        optimizer  sgd(lr=0.1)
+        parameters right
+    } every 2
+}
+'''
+
+
+def test_the_loss_of_a_phase_whose_turn_it_is_not(tmp_path):
+    (tmp_path / 'phases.nn').write_text(PHASES)
+    net = nnc.compile(tmp_path / 'phases.nn', compiler=NNC)
+    x = np.ones((8, 3), 'f4')
+    of = [net.step(x=x) for _ in range(4)]
+    assert [[np.isnan(m[f'{phase}.loss']) for m in of] for phase in ('often', 'seldom')] == [[False] * 4, [True, False, True, False]]
