@@ -71,7 +71,10 @@ def train_section(program, module: torch.nn.Module, loss: Any, optimizer: torch.
     target = 'label' if call == 'cross_entropy' else 'target'
     first = settings(optimizer, optimizer.param_groups[0])
     given = ', '.join(f'{k}={number(v)}' for k, v in first.items() if v != defaults[k] or k == 'lr')
-    lines = [f'data      {", ".join(inputs + [target])} = safetensors("data.safetensors")', f'loss      {call}({program.name}({", ".join(inputs)}), {target}{extra})',
+    scores, rank = f'{program.name}({", ".join(inputs)})', len(program.outputs[0].shape)
+    if call == 'cross_entropy' and rank > 2:      # PyTorch has the classes in the second axis, the language in the last one
+        scores = f'transpose({scores}, {[0, *range(2, rank), 1]})'
+    lines = [f'data      {", ".join(inputs + [target])} = safetensors("data.safetensors")', f'loss      {call}({scores}, {target}{extra})',
              f'optimizer {name}({given})']
     names = {id(p): n for n, p in module.named_parameters()}
     all_names = list(names.values())

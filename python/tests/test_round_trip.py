@@ -1,0 +1,99 @@
+"""PyTorch to nnc, 100 steps, back: PyTorch computes the loss that nnc does with what load_state_dict takes, in both modes; and the same 100 steps in PyTorch."""
+import copy
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import nnc
+
+
+class Tied(nn.Module):
+    """A table that is the head, too, and running statistics; a linear layer that is used twice."""
+
+    def __init__(self):
+        super().__init__()
+        self.table, self.norm = nn.Embedding(12, 8), nn.BatchNorm1d(8)
+        self.mixed = nn.Linear(8, 8)
+        self.head = nn.Linear(8, 12, bias=False)
+        self.head.weight = self.table.weight
+
+    def forward(self, tokens):
+        x = self.table(tokens).mean(1)
+        x = torch.tanh(self.mixed(torch.tanh(self.mixed(x))))
+        return self.head(self.norm(x))
+
+
+class Layer(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.ln_1, self.ln_2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.project = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+
+    def forward(self, x):
+        n, t, d = x.shape
+        q, k, v = (y.view(n, t, 2, d // 2).transpose(1, 2) for y in self.qkv(self.ln_1(x)).chunk(3, -1))
+        x = x + self.project(F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(n, t, d))
+        return x + self.mlp(self.ln_2(x))
+
+
+class Gpt(nn.Module):
+    def __init__(self, words=11, width=16):
+        super().__init__()
+        self.wte, self.wpe = nn.Embedding(words, width), nn.Embedding(9, width)
+        self.layers, self.ln_f = nn.ModuleList(Layer(width) for _ in range(2)), nn.LayerNorm(width)
+        self.head = nn.Linear(width, words, bias=False)
+        self.head.weight = self.wte.weight
+
+    def forward(self, tokens):
+        x = self.wte(tokens) + self.wpe(torch.arange(tokens.shape[1]))
+        for layer in self.layers:
+            x = layer(x)
+        return self.head(self.ln_f(x)).transpose(1, 2)      # classes second, as cross_entropy wants them
+
+
+def resnet18():
+    torchvision = pytest.importorskip('torchvision')
+    return torchvision.models.resnet18(num_classes=5), torch.randn(4, 3, 32, 32), torch.randint(0, 5, (4,))
+
+
+CASES = {
+    'resnet18': (resnet18, 1e-5, lambda p: torch.optim.SGD(p, lr=1e-3, momentum=0.9)),
+    'tied': (lambda: (Tied(), torch.randint(0, 12, (16, 3)), torch.randint(0, 12, (16,))), 1e-9, lambda p: torch.optim.AdamW(p, lr=1e-2)),
+    'gpt': (lambda: (Gpt(), torch.randint(0, 11, (4, 9)), torch.randint(0, 11, (4, 9))), 1e-9, lambda p: torch.optim.AdamW(p, lr=1e-3)),
+}
+
+
+def loss_of(module, x, label):
+    with torch.no_grad():
+        return F.cross_entropy(copy.deepcopy(module)(x), label).item()
+
+
+@pytest.mark.parametrize('name', CASES)
+def test_hundred_steps(tmp_path, name):
+    make, apart, optimizer_of = CASES[name]
+    module, x, label = make()
+    module, x = module.double().train(), x.double() if x.is_floating_point() else x
+    path = tmp_path / f'{name}.nn'
+    optimizer = optimizer_of(module.parameters())
+    nnc.from_torch(module, x, str(path), loss=F.cross_entropy, optimizer=optimizer)
+    net = nnc.compile(path, dtype='f64', options={'weights': str(path.with_suffix('.safetensors')), 'threads': 1})
+    field = next(t for t in ('x', 'tokens') if f'{t}:' in path.read_text())
+    steps = []
+    for _ in range(100):
+        optimizer.zero_grad()
+        loss = F.cross_entropy(module(x), label)
+        loss.backward()
+        optimizer.step()
+        steps.append((net.step({field: x, 'label': label})['loss'], loss.item()))
+    back = make()[0].double()
+    missing, others = back.load_state_dict({n: torch.from_numpy(v) for n, v in net.state_dict().items()}, strict=False)
+    tied = {n for n, p in back.named_parameters(remove_duplicate=False)} - {n for n, _ in back.named_parameters()}
+    assert not others and all(n.endswith('num_batches_tracked') or n in tied for n in missing)
+    same = lambda a, b, bound=1e-9: abs(a - b) <= bound * abs(b)
+    assert same(net.evaluate({field: x, 'label': label})['loss'], loss_of(back.eval(), x, label))
+    assert same(net.step({field: x, 'label': label})['loss'], loss_of(back.train(), x, label))
+    assert all(same(a, b, apart) for a, b in steps), max(abs(a - b) / abs(b) for a, b in steps)
+    assert steps[-1][0] < steps[0][0]
