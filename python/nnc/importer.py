@@ -21,7 +21,7 @@ from .safetensors import save
 from .sizes import generalise
 from .text import RESERVED, Value, Var, measured, snake_case
 from .torch_ops import Known
-from .trace import trace
+from .trace import NotTraced, trace
 
 
 class ImportFailed(Exception):
@@ -99,7 +99,10 @@ def formatted(text: str) -> str:
 
 
 def convert_once(module: torch.nn.Module, args: tuple, kwargs: dict, name: str | None, state: dict) -> Program:
-    traced, _ = trace(module, args, kwargs, torch_ops.known_names())
+    try:
+        traced, _ = trace(module, args, kwargs, torch_ops.known_names())
+    except NotTraced as e:
+        raise ImportFailed(str(e)) from e
     translator = Translator(traced, state)
     root = tree(traced.steps, type(module).__module__ + '.' + type(module).__qualname__)
     translator.fill(root)

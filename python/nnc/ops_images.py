@@ -28,6 +28,7 @@ def convolution(rank: int):
 
 op('conv1d')(convolution(1))
 op('conv2d')(convolution(2))
+op('conv3d')(convolution(3))
 
 
 def transposed(rank: int):
@@ -40,6 +41,14 @@ def transposed(rank: int):
 
 op('conv_transpose1d')(transposed(1))
 op('conv_transpose2d')(transposed(2))
+op('conv_transpose3d')(transposed(3))
+
+
+@op('conv_tbc')
+def conv_tbc(t, x, weight, bias, pad):
+    """x[T, N, C] and weight[width, C, channels]."""
+    y = call('conv1d', call('transpose', x, [1, 2, 0]), weight=call('transpose', weight, [2, 1, 0]), padding=(pad, 0), bias=bias)
+    return call('transpose', y, [2, 0, 1])
 
 
 # --- windows ------------------------------------------------------------------------------------------------------------
@@ -48,7 +57,7 @@ def rank_of(t, x) -> int:
     return len(t.shape(x)) - 2
 
 
-@op('max_pool1d', 'max_pool2d', 'max_pool3d')
+@op(*(f'max_pool{n}d' + end for n in (1, 2, 3) for end in ('', '_with_indices')))
 def max_pool(t, x, kernel, stride, padding, dilation, ceil_mode):
     n = rank_of(t, x)
     kernel, stride = pair(kernel, n), pair(stride, n) if stride else pair(kernel, n)
@@ -73,7 +82,7 @@ def adaptive_avg_pool(t, x, size):
     return x if size == shape[-n:] else call('adaptive_avgpool', x, pair(size))
 
 
-@op('adaptive_max_pool1d', 'adaptive_max_pool2d')
+@op('adaptive_max_pool1d', 'adaptive_max_pool2d', 'adaptive_max_pool3d')
 def adaptive_max_pool(t, x, size):
     shape, n = t.shape(x), rank_of(t, x)
     size = t.out.shape[-n:]
@@ -123,8 +132,13 @@ def constant_pad(t, x, amounts, value=0):
 
 
 for _name, _mode in (('reflection', 'reflect'), ('replication', 'replicate')):
-    for _rank in (1, 2):
+    for _rank in (1, 2, 3):
         op(f'{_name}_pad{_rank}d')(lambda t, x, amounts, _mode=_mode: border(t, x, amounts, _mode, 0))
+
+
+@op('channel_shuffle', 'native_channel_shuffle')
+def channel_shuffle(t, x, groups):
+    return call('channel_shuffle', x, groups)
 
 
 @op('pixel_shuffle')
@@ -135,6 +149,19 @@ def pixel_shuffle(t, x, factor):
 @op('pixel_unshuffle')
 def pixel_unshuffle(t, x, factor):
     return call('pixel_unshuffle', x, factor)
+
+
+@op('grid_sampler', 'grid_sampler_2d')
+def grid_sample(t, x, grid, mode, padding_mode, align_corners):
+    need(len(t.shape(x)) == 4, 'grid_sample of volumes: of images, x[N, C, H, W]')
+    return call('grid_sample', x, grid, mode=(('bilinear', 'nearest', 'bicubic')[mode], 'bilinear'), padding_mode=(('zeros', 'border', 'reflection')[padding_mode], 'zeros'),
+                align_corners=(bool(align_corners), False))
+
+
+@op('affine_grid_generator')
+def affine_grid(t, theta, size, align_corners):
+    need(len(size) == 4, 'affine_grid of volumes: of images, size=[N, C, H, W]')
+    return call('affine_grid', theta, list(size), align_corners=(bool(align_corners), False))
 
 
 @op('im2col')

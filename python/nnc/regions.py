@@ -14,7 +14,7 @@ from . import torch_ops
 from .activations import recognise
 from .text import Call, Const, Expr, If, Index, List, Param, Statement, Value, Var, as_expr, call, transform, walk
 from .torch_ops import Context, Known, Unsupported, dtype_name
-from .trace import Step, Traced
+from .trace import Step, Traced, op_name
 
 
 @dataclasses.dataclass
@@ -125,27 +125,30 @@ class Translator:
     def translate(self, step: Step) -> list[Statement]:
         node = step.node
         if node.target is operator.getitem:
-            source = self.values[node.meta['reads'][node.args[0]]]
-            self.values[node] = source[node.args[1]]
+            made = node.meta['reads'][node.args[0]]
+            self.values[node] = self.values[made][node.args[1]]
+            if node.args[1] and op_name(made) in torch_ops.FIRST_ONLY:
+                self.problems.append(Problem(op_name(made), problem_place(step), 'its further results, such as the places of maxima: the language has the first one only'))
             name_value(self.values[node], step)
             return []
         f = torch_ops.find(step.op)
         where = torch_ops_place(step)
         if f is None:
-            self.problems.append(Problem(step.op, where, 'the .nn language has no such operation, and torch does not decompose it'))
+            self.problems.append(Problem(step.op, problem_place(step), torch_ops.INSTEAD.get(step.op, 'the .nn language has no such operation, and torch does not decompose it')))
             self.stand_in(node)
             return []
         vals = node.meta['val']
         several = isinstance(vals, (list, tuple))
         outputs = [Value(v.shape, dtype_name(v.dtype)) for v in (vals if several else [vals]) if isinstance(v, torch.Tensor)]
         try:
-            expr = f(Context(outputs, self.training), *self.arguments(step))
+            context = Context(outputs, self.training, where, any(v.dtype == torch.float64 for v in (vals if several else [vals]) if isinstance(v, torch.Tensor)))
+            expr = f(context, *self.arguments(step))
         except Unsupported as e:
-            self.problems.append(Problem(step.op, where, str(e)))
+            self.problems.append(Problem(step.op, problem_place(step), str(e)))
             self.stand_in(node)
             return []
         if not several:
-            return self.finish(node, step, outputs[0], expr, where)
+            return context.before + self.finish(node, step, outputs[0], expr, where)
         self.values[node] = [Var(v) for v in outputs]
         if step.op in torch_ops.FIRST_ONLY:
             return [Statement(outputs[:1], expr, where)]
@@ -204,6 +207,12 @@ def in_training_only(region: Region):
 def torch_ops_place(step: Step) -> str:
     from .source import place
     return place(step.trace)
+
+
+def problem_place(step: Step) -> str:
+    """The line of the module's own source, and the module whose operation it is: torch's layers have no line there."""
+    path, name = (step.modules[-1][1], step.modules[-1][2].split('.')[-1]) if step.modules else ('', '')
+    return f'{torch_ops_place(step)}: in {path} ({name})' if path else torch_ops_place(step)
 
 
 def name_value(v: Expr, step: Step):

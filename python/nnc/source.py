@@ -4,8 +4,12 @@ from __future__ import annotations
 import ast
 import functools
 import linecache
+import os
 import re
 
+import torch
+
+TORCH = os.path.dirname(torch.__file__) + os.sep
 FRAME = re.compile(r'File "(.+)", line (\d+), in (.+)')
 
 
@@ -38,7 +42,7 @@ def frames(stack_trace: str | None) -> tuple[tuple[str, int], ...]:
 def place(stack_trace: str | None) -> str:
     """file:line of the innermost frame outside torch itself."""
     known = frames(stack_trace)
-    own = [f for f in known if '/torch/' not in f[0]] or list(known)
+    own = [f for f in known if not f[0].startswith(TORCH)] or list(known)
     return f'{own[-1][0]}:{own[-1][1]}' if own else 'unknown place'
 
 
@@ -48,7 +52,7 @@ def statement_keys(stack_trace: str | None) -> tuple:
     for path, line in frames(stack_trace):
         names, first = assignments(path).get(line, ([], line))
         so_far = so_far + ((path, first),)
-        keys.append((so_far, names if '/torch/' not in path else []))
+        keys.append((so_far, names if not path.startswith(TORCH) else []))
     return tuple(keys)
 
 

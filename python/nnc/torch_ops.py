@@ -6,15 +6,33 @@ The in-place form (relu_) has the entry of the other one."""
 from __future__ import annotations
 
 import math
-import re
-import warnings
 from typing import Any, Callable
 
 import torch
 
-from .text import Call, Const, Expr, Index, Initial, List, Name, Op, Param, Value, Var, call, as_expr
+from .text import Const, Expr, Index, Initial, List, Op, Param, Statement, Value, Var, as_expr, call
 
 TABLE: dict[str, Callable] = {}
+
+# Of several results the others are for the backward pass, or places that the language does not have.
+FIRST_ONLY = {'aten.' + n for n in ('_native_batch_norm_legit_functional', '_native_batch_norm_legit_no_training', '_native_batch_norm_legit', 'native_batch_norm', 'native_layer_norm', 'embedding_bag', '_embedding_bag', 'rrelu_with_noise_functional', 'adaptive_max_pool1d', 'adaptive_max_pool2d', 'adaptive_max_pool3d', 'max_pool1d_with_indices',
+                                    'max_pool2d_with_indices', 'max_pool3d_with_indices')}
+
+# What the language does not have, and what to write instead.
+INSTEAD = {'aten.' + n: what for what, names in {
+    'max_pool2d or adaptive_max_pool2d': ('fractional_max_pool2d', 'fractional_max_pool3d'),
+    'dropout2d': ('feature_alpha_dropout',),
+    'conv_transpose2d or interpolate': ('max_unpool2d', 'max_unpool3d'),
+    'a factor, such as linalg.cholesky, or linalg.solve; there are no decompositions into singular values or eigenvectors': (
+        '_linalg_svd', 'linalg_svd', 'linalg_svdvals', '_linalg_eigh', 'linalg_eigh', 'linalg_eig', 'linalg_eigvalsh', '_linalg_eigvals', 'linalg_qr', 'linalg_lstsq', 'linalg_pinv', 'linalg_matrix_exp', 'linalg_lu'),
+    'a size that depends on values cannot be compiled: multiply by the mask, or where(mask, x, 0)': ('nonzero', 'nonzero_static', 'masked_select', 'unique', '_unique2', 'unique_consecutive', 'unique_dim'),
+    'real and imaginary part as tensors of their own': ('complex', 'view_as_complex', 'view_as_real', 'fft_fft', 'fft_ifft', 'fft_rfft', 'fft_irfft', '_fft_r2c', '_fft_c2r', '_fft_c2c'),
+    'what is drawn does not depend on the network: give it as an input': ('multinomial', 'poisson', 'exponential', 'rand_like', 'randn_like', 'randint', 'randint_like', 'randperm', 'normal', 'randn'),
+    'numbers instead of matrix products of scaled integers': ('_scaled_mm', '_scaled_mm_v2', '_scaled_grouped_mm'),
+    'matmul for each group': ('_grouped_mm',),
+    'the tensor itself, in place of the number that .item() gives': ('_local_scalar_dense', 'item'),
+    'cdist, or differences by broadcasting: x[:, None] - x': ('pdist', '_pdist_forward'),
+}.items() for n in names}
 
 
 class Unsupported(Exception):
@@ -31,12 +49,18 @@ class Known(Expr):
 class Context:
     """What a translator may ask: the results' values, shapes and types of expressions."""
 
-    def __init__(self, outputs: list, training: bool):
-        self.outputs, self.training = outputs, training
+    def __init__(self, outputs: list, training: bool, where: str = '', wide: bool = False):
+        self.outputs, self.training, self.where, self.wide, self.before = outputs, training, where, wide, []
 
     @property
     def out(self) -> Value:
         return self.outputs[0]
+
+    def let(self, expr: Expr, shape: list, dtype: str = 'f32') -> Var:
+        """A value that the result reads more than once."""
+        value = Value(shape, dtype)
+        self.before.append(Statement([value], expr, self.where))
+        return Var(value)
 
     def shape(self, e: Expr) -> list:
         if isinstance(e, Var):
@@ -80,7 +104,7 @@ def op(*names: str):
 
 
 def known_names() -> set:
-    return set(TABLE) | {n + '_' for n in TABLE} | {'getitem'}
+    return set(TABLE) | {n + '_' for n in TABLE} | {'getitem'} | set(INSTEAD)
 
 
 def find(name: str) -> Callable | None:
@@ -152,7 +176,9 @@ def hardtanh(t, x, low, high):
 
 @op('clamp', 'clip')
 def clamp(t, x, low, high):
-    need(not isinstance(low, Expr) and not isinstance(high, Expr), 'clamp with tensors as limits: maximum(minimum(x, high), low)')
+    if isinstance(low, Expr) or isinstance(high, Expr):
+        x = x if low is None else call('maximum', x, low)
+        return x if high is None else call('minimum', x, high)
     if low is None or high is None:
         return call('minimum', x, high) if low is None else call('maximum', x, low)
     return call('clamp', x, low, high)
@@ -175,7 +201,9 @@ def softplus(t, x, beta, threshold):
 
 @op('elu')
 def elu(t, x, alpha, scale, input_scale):
-    need(scale == 1 and input_scale == 1, 'elu with a scale: selu, or multiply the result')
+    if abs(alpha - 1.6732632423543772) < 1e-12 and abs(scale - 1.0507009873554805) < 1e-12 and input_scale == 1:
+        return call('selu', x)
+    need(scale == 1 and input_scale == 1, 'elu with a scale: multiply the result')
     return call('elu', x, alpha=(alpha, 1))
 
 
@@ -184,10 +212,19 @@ def threshold(t, x, at, value):
     return call('threshold', x, at, value)
 
 
-for _n in ('selu', 'mish', 'hardswish', 'hardsigmoid', 'log1p', 'expm1', 'ceil', 'trunc', 'frac', 'round', 'sign', 'tan', 'sinh', 'cosh', 'log2', 'log10', 'exp2', 'isnan', 'isinf', 'isfinite', 'reciprocal', 'erfc', 'erfinv', 'lgamma', 'digamma'):
+for _n in ('selu', 'mish', 'hardswish', 'hardsigmoid', 'log1p', 'expm1', 'ceil', 'trunc', 'frac', 'round', 'sign', 'tan', 'sinh', 'cosh', 'log2', 'log10', 'exp2', 'asin', 'acos', 'atan', 'asinh', 'acosh', 'atanh', 'sinc', 'isnan', 'isinf', 'isfinite', 'reciprocal', 'erfc', 'erfinv', 'lgamma', 'digamma'):
     simple(_n)
 simple('log_sigmoid_forward', 'log_sigmoid')
 simple('log_sigmoid')
+
+
+@op('logit', 'special_logit')
+def logit(t, x, eps=None):
+    return call('logit', x, eps=(eps, None))
+
+
+for _n in ('atan2', 'hypot', 'xlogy', 'logaddexp'):
+    op(_n)(lambda t, x, y, _n=_n: call(_n, x, y))
 
 
 @op('celu')
@@ -233,8 +270,8 @@ def mul(t, x, y):
 def div(t, x, y, rounding_mode=None):
     if rounding_mode == 'floor':
         return Op('//', [as_expr(x), as_expr(y)])
-    need(rounding_mode is None, 'div with rounding_mode="trunc": write rounding_mode="floor" where nothing is negative')
-    return Op('/', [as_expr(x), as_expr(y)])
+    quotient = Op('/', [as_expr(x), as_expr(y)])
+    return call('trunc', quotient) if rounding_mode == 'trunc' else quotient
 
 
 @op('floor_divide')
@@ -247,7 +284,7 @@ def remainder(t, x, y):
     return Op('%', [as_expr(x), as_expr(y)])
 
 
-@op('fmod')
+@op('fmod', 'prims.fmod')
 def fmod(t, x, y):
     return call('fmod', x, y)
 
@@ -318,86 +355,47 @@ def detach(t, x):
 def linear(t, x, weight, bias):
     features, path = t.shape(weight)[0], same_module(weight, bias)
     if path is not None:
-        return call('linear', x, features, bias=(bias is not None, True), label=path)
+        rows = x if len(t.shape(x)) > 1 else call('reshape', x, [1, -1])
+        y = call('linear', rows, features, bias=(bias is not None, True), label=path)
+        return y if rows is x else call('reshape', y, [features])
     y = call('linear', x, features, bias=False, weight=weight) if len(t.shape(x)) > 1 else call('matmul', x, call('transpose', weight))
     return y if bias is None else Op('+', [y, bias])
-
-
-@op('batch_norm')
-def batch_norm(t, x, weight, bias, mean, var, training, momentum, eps, cudnn):
-    if mean is None and (training or weight is None):
-        return standardised(t, x, weight, bias, eps)
-    path = same_module(weight, bias)
-    need(path is not None and isinstance(mean, Param), 'batch_norm without weight, bias or running statistics: BatchNorm2d(affine=True, track_running_stats=True)')
-    return call('batchnorm', x, momentum=(momentum, 0.1), eps=(eps, 1e-5), label=path)
-
-
-FIRST_ONLY = {'aten._native_batch_norm_legit_functional', 'aten._native_batch_norm_legit_no_training', 'aten._native_batch_norm_legit', 'aten.native_batch_norm', 'aten.native_layer_norm',
-              'aten.native_group_norm', 'aten.adaptive_max_pool1d', 'aten.adaptive_max_pool2d', 'aten.max_pool2d_with_indices'}      # of several results the others are for the backward pass
-
-
-@op('_native_batch_norm_legit_functional', '_native_batch_norm_legit', 'native_batch_norm')
-def native_batch_norm(t, x, weight, bias, mean, var, training, momentum, eps):
-    return batch_norm(t, x, weight, bias, mean, var, training, momentum, eps, False)
-
-
-@op('_native_batch_norm_legit_no_training')
-def batch_norm_in_evaluation(t, x, weight, bias, mean, var, momentum, eps):
-    return batch_norm(t, x, weight, bias, mean, var, False, momentum, eps, False)
-
-
-@op('native_layer_norm')
-def native_layer_norm(t, x, shape, weight, bias, eps):
-    return layer_norm(t, x, shape, weight, bias, eps, False)
-
-
-def standardised(t, x, weight, bias, eps):
-    """Each channel by its own mean and variance, without running statistics."""
-    rank = len(t.shape(x))
-    axes = [0, *range(2, rank)]
-    y = Op('/', [Op('-', [x, call('mean', x, axes=axes, keepdims=True)]), call('sqrt', Op('+', [call('var', x, axes=axes, keepdims=True), Const(eps)]))])
-    column = lambda p: p if rank == 2 else call('reshape', p, [-1] + [1] * (rank - 2))
-    y = y if weight is None else Op('*', [y, column(weight)])
-    return y if bias is None else Op('+', [y, column(bias)])
-
-
-@op('layer_norm')
-def layer_norm(t, x, shape, weight, bias, eps, cudnn):
-    path = same_module(weight, bias) if weight is not None and bias is not None else None
-    if path is not None and len(shape) == 1:
-        return call('layernorm', x, eps=(eps, 1e-5), label=path)
-    axes = list(range(-len(shape), 0))
-    axes = axes[0] if len(axes) == 1 else axes
-    y = Op('/', [Op('-', [x, call('mean', x, axes=axes, keepdims=True)]), call('sqrt', Op('+', [call('var', x, axes=axes, keepdims=True), Const(eps)]))])
-    y = y if weight is None else Op('*', [y, weight])
-    return y if bias is None else Op('+', [y, bias])
-
-
-@op('rms_norm')
-def rms_norm(t, x, shape, weight, eps):
-    eps = torch.finfo(torch.float32).eps if eps is None else eps
-    if weight is not None and module_of(weight) is not None and len(shape) == 1:
-        return call('rmsnorm', x, eps=(eps, 1e-6), label=module_of(weight))
-    y = Op('*', [x, call('rsqrt', Op('+', [call('mean', call('square', x), axes=list(range(-len(shape), 0)), keepdims=True), Const(eps)]))])
-    return y if weight is None else Op('*', [y, weight])
-
-
-@op('group_norm')
-def group_norm(t, x, groups, weight, bias, eps, cudnn):
-    path = same_module(weight, bias) if weight is not None and bias is not None else None
-    need(path is not None, 'group_norm without weight and bias: GroupNorm(affine=True)')
-    return call('groupnorm', x, groups, eps=(eps, 1e-5), label=path)
 
 
 @op('embedding')
 def embedding(t, weight, indices, padding_idx=-1, scale=False, sparse=False):
     path = module_of(weight)
-    if padding_idx >= 0:
-        warnings.warn(f'{path or "embedding"}: padding_idx={padding_idx} is left out: the row is trained as all others')
     if path is None:
-        return call('gather', weight, indices)
-    initial = {'init': Initial(weight.tensors)} if weight.tensors else {}
-    return call('embedding', indices, *t.shape(weight), **initial, label=path)
+        rows = call('gather', weight, indices)
+    else:
+        rows = call('embedding', indices, *t.shape(weight), **{'init': Initial(weight.tensors)} if weight.tensors else {}, label=path)
+    if padding_idx < 0:
+        return rows
+    rows = t.let(rows, t.out.shape)         # the row of padding_idx gets no gradient
+    return call('where', call('unsqueeze', Op('==', [indices, Const(padding_idx)]), -1), call('stop_gradient', rows), rows)
+
+
+@op('embedding_bag', '_embedding_bag')
+def embedding_bag(t, weight, indices, offsets, scale=False, mode=0, sparse=False, weights=None, include_last=False, padding_idx=None):
+    need(isinstance(offsets, Known) and not include_last and len(t.shape(indices)) == 1, 'embedding_bag with offsets that are computed: bags of one size, indices[N, L]')
+    bags, size = offsets.tensor.numel(), t.shape(indices)[0] // max(offsets.tensor.numel(), 1)
+    need(torch.equal(offsets.tensor, torch.arange(bags) * size), 'embedding_bag with bags of several sizes: indices[N, L]')
+    need(mode < 2 and padding_idx in (None, -1), 'embedding_bag with mode="max" or padding_idx: Embedding, and amax or a product with a mask')
+    rows = embedding(t, weight, call('reshape', indices, [bags, size]))
+    if weights is not None:
+        rows = Op('*', [rows, call('reshape', weights, [bags, size, 1])])
+    return call('mean' if mode else 'sum', rows, axes=1)
+
+
+@op('rrelu')
+def rrelu(t, x, lower, upper, training=False, generator=None):
+    need(not training, 'leaky_relu: nothing is drawn for each element')
+    return leaky_relu(t, x, (lower + upper) / 2)
+
+
+@op('rrelu_with_noise', 'rrelu_with_noise_functional')
+def rrelu_with_noise(t, x, noise, *rest):
+    return rrelu(t, x, *rest)
 
 
 @op('dropout')
@@ -464,6 +462,31 @@ def transpose(t, x, a, b):
     dims = list(range(rank))
     dims[a], dims[b] = b, a
     return x if a == b else call('transpose', x, dims)
+
+
+@op('movedim')
+def movedim(t, x, source, target):
+    rank, many = len(t.shape(x)), lambda v: v if isinstance(v, (list, tuple)) else [v]
+    moved = {axis(b, rank): axis(a, rank) for a, b in zip(many(source), many(target))}
+    rest = iter(a for a in range(rank) if a not in moved.values())
+    return permute(t, x, [moved[a] if a in moved else next(rest) for a in range(rank)])
+
+
+@op('diagonal')
+def diagonal(t, x, offset=0, first=0, second=1):
+    shape, rank = t.shape(x), len(t.shape(x))
+    first, second = axis(first, rank), axis(second, rank)
+    others = [a for a in range(rank) if a not in (first, second)]
+    columns, count = shape[second], t.out.shape[-1]
+    start = offset if offset >= 0 else -offset * columns
+    flat = call('reshape', permute(t, x, [*others, first, second]), [shape[a] for a in others] + [shape[first] * columns])
+    return Index(flat, [(None, None, None)] * len(others) + [(Const(start), Const(start + (count - 1) * (columns + 1) + 1), Const(columns + 1))])
+
+
+@op('trace')
+def trace(t, x):
+    n = min(t.shape(x))
+    return call('sum', Index(call('reshape', x, [-1]), [(None, Const((n - 1) * (t.shape(x)[1] + 1) + 1), Const(t.shape(x)[1] + 1))]))
 
 
 @op('t', 'numpy_T', 'mT')
@@ -627,94 +650,45 @@ def var(t, x, *rest):
     return y if correction == 0 else Op('*', [y, Const(n / (n - correction))])
 
 
-@op('argmax')
-def argmax(t, x, dim, keepdim):
-    need(dim is not None and not keepdim, 'argmax over all, or with keepdim')
-    return call('argmax', x, axis=(axis_from_end(dim, len(t.shape(x))), -1))
+def place_of_extreme(t, x, dim, keepdim, name):
+    if dim is None:
+        return call('reshape', call(name, call('reshape', x, [-1])), t.out.shape)
+    index = call(name, x, axis=(axis_from_end(dim, len(t.shape(x))), -1))
+    return call('reshape', index, t.out.shape) if keepdim else index
 
 
+for _n in ('argmax', 'argmin'):
+    TABLE['aten.' + _n] = lambda t, x, dim=None, keepdim=False, _n=_n: place_of_extreme(t, x, dim, keepdim, _n)
+
+
+@op('prod')
+def prod(t, x, *rest):
+    if not rest or rest[0] is None or isinstance(rest[0], torch.dtype):
+        return call('prod', x)
+    return call('prod', x, axes=axes_of(rest[0], len(t.shape(x))), keepdims=(bool(rest[1]) if len(rest) > 1 else False, False))
+
+
+def variance_and_mean(t, x, *rest):
+    dims, correction, keepdim = (list(rest) + [None, None, None])[:3] if rest and not isinstance(rest[0], bool) else (None, rest[0] if rest else 1, False)
+    return var(t, x, *rest), call('mean', x, axes=(axes_of(dims, len(t.shape(x))), None), keepdims=(bool(keepdim), False))
+
+
+TABLE['aten.var_mean'] = lambda t, *args: List(list(variance_and_mean(t, *args)))
+
+
+@op('std')
+def std(t, x, *rest):
+    return call('sqrt', var(t, x, *rest))
+
+
+@op('std_mean')
+def std_mean(t, x, *rest):
+    variance, average = variance_and_mean(t, x, *rest)
+    return List([call('sqrt', variance), average])
 
 
 for _n in ('softmax', 'log_softmax'):
     TABLE[f'aten.{_n}'] = TABLE[f'aten._{_n}'] = lambda t, x, dim, *rest, _n=_n: call(_n, x, axis=(axis_from_end(dim, len(t.shape(x))), -1))
 
 
-@op('linalg_cholesky', 'cholesky')
-def cholesky(t, x, upper=False):
-    return call('transpose', call('cholesky', x)) if upper else call('cholesky', x)
-
-
-def solved(left: bool, x: Expr, b: Expr, *rest, function: str = 'solve', **names) -> Expr:
-    """y with x y = b, or with y x = b."""
-    if left:
-        return call(function, x, b, *rest, **names)
-    return call('transpose', call(function, call('transpose', x), call('transpose', b), *rest, **names))
-
-
-@op('linalg_solve')
-def solve(t, x, b, left=True):
-    return solved(left, x, b)
-
-
-@op('linalg_solve_triangular')
-def solve_triangular(t, x, b, upper, left=True, unitriangular=False):
-    return solved(left, x, b, function='solve_triangular', upper=(bool(upper) == bool(left), False), unit=(bool(unitriangular), False))
-
-
-for _n, _m in (('inv', 'linalg_inv'), ('inv', 'inverse'), ('det', 'linalg_det'), ('det', 'det'), ('slogdet', 'linalg_slogdet'), ('slogdet', 'slogdet'), ('logdet', 'logdet')):
-    TABLE['aten.' + _m] = lambda t, x, name=_n: call(name, x)
-
-
-@op('matmul', 'mm', 'bmm')
-def matmul(t, x, y):
-    if len(t.shape(y)) == 1:
-        return call('reshape', call('matmul', x, call('reshape', y, [-1, 1])), t.out.shape)
-    return call('matmul', x, y)
-
-
-@op('addmm', 'baddbmm')
-def addmm(t, bias, x, y, beta=1, alpha=1):
-    return Op('+', [scaled(call('matmul', x, y), alpha), as_expr(scaled(bias, beta))])
-
-
-@op('einsum')
-def einsum(t, equation, tensors, path=None):
-    letters = lambda part: ' '.join(re.findall(r'\.\.\.|\w', part))
-    inputs, *result = equation.split('->')
-    return call('einsum', Const(', '.join(letters(p) for p in inputs.split(',')) + ''.join(' -> ' + letters(r) for r in result)), *tensors)
-
-
-@op('scaled_dot_product_attention')
-def attention(t, q, k, v, mask, dropout_p, causal, scale, gqa):
-    if scale is not None and abs(scale * math.sqrt(t.shape(q)[-1]) - 1) < 1e-12:
-        scale = None
-    names = dict(causal=(causal, False), scale=(scale, None), dropout=(dropout_p, 0.0))
-    queries, keys = t.shape(q)[-2], t.shape(k)[-2]
-    if isinstance(mask, Known):
-        if bool(mask.tensor.all()) and mask.tensor.dtype == torch.bool or (mask.tensor.is_floating_point() and not mask.tensor.any()):
-            mask = None
-        elif lower_triangle(mask.tensor, queries, keys):
-            names['causal'], mask = (True, False), None
-    if causal and queries != keys:
-        raise Unsupported('scaled_dot_product_attention with is_causal and fewer queries than keys')
-    if mask is None and len(t.shape(q)) == 4 and t.shape(k)[-1] == t.shape(v)[-1]:
-        return call('attention', q, k, v, **names)
-    need(t.shape(q)[:-2] == t.shape(k)[:-2], 'attention with a mask and grouped heads: repeat keys and values')
-    scale = 1 / math.sqrt(t.shape(q)[-1]) if scale is None else scale
-    scores = call('matmul', Op('*', [q, Const(scale)]), call('transpose', k))
-    if names['causal'][0]:
-        scores = call('causal_mask', scores)
-    if mask is not None:
-        scores = Op('+', [scores, mask]) if t.is_float(mask) else call('where', mask, scores, -1e30)
-    weights = call('softmax', scores)
-    return call('matmul', dropout(t, weights, dropout_p, True), v)
-
-
-def lower_triangle(mask: torch.Tensor, queries: int, keys: int) -> bool:
-    """Whether query i sees the keys up to i + keys - queries, in every batch and head."""
-    seen = mask if mask.dtype == torch.bool else mask >= -1
-    want = torch.ones(queries, keys, dtype=torch.bool).tril(keys - queries)
-    return seen.shape[-2:] == want.shape and bool((seen == want).all()) and (mask.dtype == torch.bool or not mask[seen].any())
-
-
-from . import ops_images, ops_timm, ops_transformers   # noqa: E402, F401  their functions go into TABLE, too
+from . import ops_images, ops_indices, ops_norms, ops_products, ops_timm   # noqa: E402, F401  their functions go into TABLE, too

@@ -6,10 +6,13 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import operator
+import traceback
 from typing import Any
 
 import torch
 import torch.fx
+from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from . import source
 from .growing import shorten_growing_concats
@@ -139,9 +142,27 @@ def without_caches(module: torch.nn.Module):
             c.use_cache = True
 
 
+class NotTraced(Exception):
+    """What the module does next depends on values; the text says where."""
+
+
+@contextlib.contextmanager
+def values_unknown():
+    """The place of what depends on values: what torch.export says of it is pages long, and is the cause of what is raised here."""
+    try:
+        yield
+    except (GuardOnDataDependentSymNode, DataDependentOutputException, DynamicOutputShapeException) as e:
+        frames = [f for f in traceback.extract_tb(e.__traceback__) if not f.filename.startswith(source.TORCH)]
+        line = next((f for f in reversed(frames) if f.filename != __file__), frames[-1])
+        raise NotTraced(f'{line.filename}:{line.lineno}: {line.line}: depends on values, which torch.export cannot trace: {str(e).splitlines()[0]}') from e
+
+
 def trace(module: torch.nn.Module, args: tuple, kwargs: dict, known: set) -> tuple[Traced, list[Step]]:
     """The operations of a module on these inputs, and those without a translator that nothing is known to be made of."""
-    with without_caches(module):
+    for path, m in module.named_modules():
+        if isinstance(m, torch.nn.CrossMapLRN2d):     # of another time, with a gradient of its own
+            raise NotTraced(f'{path}: torch.export cannot trace CrossMapLRN2d: LocalResponseNorm computes the same')
+    with without_caches(module), values_unknown():
         ep = torch.export.export(module, args, kwargs, strict=False)
     inline_regions(ep)
     shorten_growing_concats(ep.graph)

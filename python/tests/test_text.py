@@ -103,11 +103,6 @@ def test_infinity_is_a_large_number():
     check(Masked(), (torch.randn(2, 5, 8),))
 
 
-def test_a_padding_row_is_said_to_be_trained():
-    with pytest.warns(UserWarning, match='padding_idx=0'):
-        convert(torch.nn.Embedding(5, 4, padding_idx=0), (torch.ones(2, 3, dtype=torch.long),))
-
-
 class Dilated(torch.nn.Module):
     def __init__(self, inputs: int, channels: int, dilation: int):
         super().__init__()
@@ -133,8 +128,31 @@ def test_all_unknown_operations_are_named_with_their_place(tmp_path):
     with pytest.raises(ImportFailed) as e:
         from_torch(Unknown(), torch.randn(3, 3), str(tmp_path / 'm.nn'))
     text = str(e.value)
-    assert 'qr' in text and 'fft' in text and 'test_text.py:' in text
+    assert 'qr: a factor, such as linalg.cholesky' in text and 'fft: real and imaginary part' in text and 'test_text.py:' in text
     assert not list(tmp_path.iterdir())
+
+
+class Inner(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.ModuleList([torch.nn.Linear(3, 3), torch.nn.RReLU()])
+
+    def forward(self, x):
+        return self.layers[1](self.layers[0](x))        # this line
+
+
+def test_within_torch_the_users_line_and_the_modules_path_are_named():
+    with pytest.raises(ImportFailed) as e:
+        convert(torch.nn.Sequential(Inner()), (torch.randn(2, 3),))
+    line = next(n for n, text in enumerate(open(__file__), 1) if text.endswith('# this line\n'))
+    assert str(e.value).startswith(f'{__file__}:{line}: in 0.layers.1 (RReLU): aten.rrelu: leaky_relu')
+    with pytest.raises(ImportFailed, match=r'test_text.py:\d+: .*depends on values'):
+        convert(Branches(), (torch.randn(2, 3),))
+
+
+class Branches(torch.nn.Module):
+    def forward(self, x):
+        return x if x.sum() > 0 else -x
 
 
 def test_growing_concatenations_are_a_loop():
