@@ -87,6 +87,8 @@ def convert(module: torch.nn.Module, args: Sequence, kwargs: dict | None = None,
     program.text = re.sub(r'^ *assert [\d +]+ <= \d+, .*\n', '', program.text, flags=re.MULTILINE)     # of sizes that have no name
     measured.clear()
     lines = [f'dim {n} = {size}\n' for n, *_, size in program.sizes + program.dims]
+    types = {p.dtype for p in module.parameters()}
+    lines = [f'precision {n}\n\n' for t, n in ((torch.bfloat16, 'bf16'), (torch.float16, 'f16')) if types == {t}] + lines
     program.text = formatted(''.join(lines + ['\n'] * bool(lines)) + program.text)
     return program
 

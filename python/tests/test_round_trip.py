@@ -1,5 +1,6 @@
 """PyTorch to nnc, 100 steps, back: PyTorch computes the loss that nnc does with what load_state_dict takes, in both modes; and the same 100 steps in PyTorch."""
 import copy
+import os
 
 import pytest
 import torch
@@ -7,6 +8,8 @@ import torch.nn.functional as F
 from torch import nn
 
 import nnc
+from check import run
+from nnc.safetensors import load, save
 
 
 class Tied(nn.Module):
@@ -97,3 +100,21 @@ def test_hundred_steps(tmp_path, name):
     assert same(net.step({field: x, 'label': label})['loss'], loss_of(back.train(), x, label))
     assert all(same(a, b, apart) for a, b in steps), max(abs(a - b) / abs(b) for a, b in steps)
     assert steps[-1][0] < steps[0][0]
+
+
+@pytest.mark.parametrize('dtype, short', [(torch.bfloat16, 'bf16'), (torch.float16, 'f16')])
+def test_half_precision(tmp_path, dtype, short):
+    """The text has the module's precision, and the weights come back as they were."""
+    module = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.LayerNorm(16), nn.Linear(16, 3)).to(dtype)
+    x, path = torch.randn(4, 8).to(dtype), tmp_path / 'half.nn'
+    nnc.from_torch(module, x, str(path), loss=F.cross_entropy)
+    assert f'precision {short}' in path.read_text()
+    save(str(tmp_path / 'in.safetensors'), {'input': x.float()})
+    run(str(tmp_path), os.environ.get('NNC', 'nnc'), 'half.nn', '-o', 'half')
+    run(str(tmp_path), './half', 'predict', '--inputs=in.safetensors', '--weights=half.safetensors', '--outputs=out.safetensors')
+    scores = next(iter(load(str(tmp_path / 'out.safetensors')).values())).float()
+    assert (scores - module(x).float()).abs().max() <= 8 * torch.finfo(dtype).eps * scores.abs().max()
+    run(str(tmp_path), './half', 'export', 'back.safetensors', '--weights=half.safetensors')
+    before = {n: p.clone() for n, p in module.state_dict().items()}
+    module.load_state_dict(load(str(tmp_path / 'back.safetensors')))
+    assert all(p.dtype == dtype and torch.equal(p, before[n]) for n, p in module.state_dict().items())
