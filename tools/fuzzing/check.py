@@ -4,6 +4,8 @@ import functools
 import os
 import random
 import re
+import resource
+import signal
 import subprocess
 import sys
 
@@ -97,9 +99,13 @@ class Judge:
         return os.path.join(self.work, name)
 
     def command(self, words, kind, limit=120):
+        """limit: seconds of processor time, which other work on the machine does not lengthen."""
+        bound = lambda: resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
         try:
-            done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, universal_newlines=True, timeout=limit, cwd=self.work)
+            done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, universal_newlines=True, timeout=60 * limit, cwd=self.work, preexec_fn=bound)
         except subprocess.TimeoutExpired:
+            raise Failure(kind + ' takes too long', ' '.join(words))
+        if done.returncode in (-signal.SIGKILL, -signal.SIGXCPU):
             raise Failure(kind + ' takes too long', ' '.join(words))
         if done.returncode != 0:
             raise Failure(f'{kind} ends with {done.returncode}: {summary(done.stdout)}', f'{" ".join(words)}\n{done.stdout}')
