@@ -221,6 +221,7 @@ CASES = [
     ('cholesky', 'cholesky(matmul(x, transpose(x)) + 2 * eye(4))', lambda x: torch.linalg.cholesky(x @ x.mT + 2 * torch.eye(4)), M),
     ('cholesky_one', 'cholesky(outer(x, x) + eye(5))', lambda x: torch.linalg.cholesky(torch.outer(x, x) + torch.eye(5)), V),
     ('solve', 'solve(x + 4 * flip(eye(4), 0), y)', lambda x, y: torch.linalg.solve(x + TURNED, y), M, drawn(60, 3, 4, 2)),
+    ('solve_integers', 'reshape(det(cast(2 * eye(4), "i32") + cast(x > 0, "i32")), [3, 1, 1]) * solve(cast(3 * flip(eye(4), 0), "i32"), y)', lambda x, y: torch.linalg.det(2 * torch.eye(4) + (x > 0).to(x.dtype))[:, None, None] * (y.flip(1) / 3), M, drawn(60, 3, 4, 2)),
     ('solve_vectors', 'solve(x + 4 * flip(eye(4), 0), y)', lambda x, y: torch.linalg.solve(x + TURNED, y), M, drawn(61, 3, 4)),
     ('solve_vector', 'solve(x + 4 * flip(eye(4), 0), y)', lambda x, y: torch.linalg.solve(x + TURNED, y), M, drawn(62, 4)),
     ('solve_stretched', 'solve(x + 4 * flip(eye(4), 0), y)', lambda x, y: torch.linalg.solve(x + TURNED, y), drawn(63, 1, 4, 4), drawn(64, 2, 3, 4, 3)),
