@@ -172,6 +172,7 @@ table(REDUCTIONS, reductions)
 PAIRS = {
     'atan2': (torch.atan2, None, 'positive'),
     'hypot': (torch.hypot, 'positive', None),
+    'fmod': (torch.fmod, 8, 'positive'),
     'logaddexp': (torch.logaddexp, 8, 8),
     'xlogy': (torch.xlogy, 8, 'positive'),
 }
