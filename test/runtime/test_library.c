@@ -88,33 +88,41 @@ static int64_t image_at(const NncConv *c, int64_t channels, int64_t pixels, int6
   return c->channels_last ? (n * pixels + pixel) * channels + ch : (n * channels + ch) * pixels + pixel;
 }
 
+// What the tap at k of the kernel takes from one pixel of image n to another, in all channels.
+static void add_products(const NncConv *c, int64_t n, int64_t to, int64_t from, int64_t k, const double *a,
+                         const double *b, double *out) {
+  NncConvAxis size = nnc_conv_sizes(c);
+  int64_t ci = c->c / c->groups, oi = c->o / c->groups, kernel = size.kernel, n_in = size.in;
+  for (int64_t o = 0; o < c->o; o++) {
+    int64_t yi = image_at(c, c->o, size.out, n, o, to);
+    for (int64_t i = 0; i < ci; i++) {
+      int64_t xi = image_at(c, c->c, n_in, n, o / oi * ci + i, from), wi = (o * ci + i) * kernel + k;
+      if (c->pass == NNC_CONV_FORWARD) out[yi] += a[xi] * b[wi];
+      if (c->pass == NNC_CONV_INPUT_GRAD) out[xi] += a[yi] * b[wi];
+      if (c->pass == NNC_CONV_WEIGHT_GRAD) out[wi] += a[xi] * b[yi];
+    }
+  }
+}
+
 static void reference_conv(const NncConv *c, const double *a, const double *b, double *out, int64_t n_out) {
   memset(out, 0, sizeof *out * (size_t)n_out);
-  int64_t ci = c->c / c->groups, oi = c->o / c->groups;
   NncConvAxis axes[NNC_CONV_AXES], size = nnc_conv_sizes(c);
   int n_axes = nnc_conv_axes(c, axes);
   int64_t outs[NNC_CONV_AXES], kernel[NNC_CONV_AXES], to[NNC_CONV_AXES], tap[NNC_CONV_AXES];
   for (int i = 0; i < n_axes; i++) outs[i] = axes[i].out, kernel[i] = axes[i].kernel;
   for (int64_t n = 0; n < c->n; n++)
-    for (int64_t o = 0; o < c->o; o++)
-      for (int64_t pixel = 0; pixel < size.out; pixel++)
-        for (int64_t k = 0; k < ci * size.kernel; k++) {
-          unravel(pixel, n_axes, outs, to);
-          unravel(k % size.kernel, n_axes, kernel, tap);
-          int64_t from = 0;
-          bool inside = true;
-          for (int i = 0; i < n_axes; i++) {
-            int64_t at = to[i] * axes[i].stride - axes[i].before + tap[i] * axes[i].dilation;
-            inside = inside && at >= 0 && at < axes[i].in;
-            from = from * axes[i].in + at;
-          }
-          if (!inside) continue;
-          int64_t xi = image_at(c, c->c, size.in, n, o / oi * ci + k / size.kernel, from),
-                  yi = image_at(c, c->o, size.out, n, o, pixel), wi = o * ci * size.kernel + k;
-          if (c->pass == NNC_CONV_FORWARD) out[yi] += a[xi] * b[wi];
-          if (c->pass == NNC_CONV_INPUT_GRAD) out[xi] += a[yi] * b[wi];
-          if (c->pass == NNC_CONV_WEIGHT_GRAD) out[wi] += a[xi] * b[yi];
-        }
+    for (int64_t i = 0; i < size.out * size.kernel; i++) {
+      int64_t pixel = i / size.kernel, k = i % size.kernel, from = 0;
+      bool inside = true;
+      unravel(pixel, n_axes, outs, to);
+      unravel(k, n_axes, kernel, tap);
+      for (int d = 0; d < n_axes; d++) {
+        int64_t at = to[d] * axes[d].stride - axes[d].before + tap[d] * axes[d].dilation;
+        inside = inside && at >= 0 && at < axes[d].in;
+        from = from * axes[d].in + at;
+      }
+      if (inside) add_products(c, n, pixel, from, k, a, b, out);
+    }
 }
 
 // Where element i of the permuted weights comes from.
