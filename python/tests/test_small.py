@@ -157,3 +157,26 @@ def test_another_byte_is_found():
     assert budget.differ(one, {'b': torch.ones(2), 'a': torch.zeros(3)}) == []
     assert budget.differ(one, {'b': torch.ones(2), 'a': torch.tensor([0.0, -0.0, 0.0])}) == ['a']
     assert budget.differ(one, {'b': torch.ones(2)}) == ['a']
+
+
+def test_nothing_is_left_out_in_a_comparison():
+    """With layers that are left out at random PyTorch differs from itself as far as from anything."""
+    ops = pytest.importorskip('torchvision').ops
+    depth, margin, dropout = ops.StochasticDepth(0.5, 'row'), nn.TripletMarginLoss(p=2.0), nn.Dropout(0.5)
+    checking.without_dropout(nn.ModuleList([depth, margin, dropout]))
+    assert (depth.p, margin.p, dropout.p) == (0.0, 2.0, 0.0)
+
+
+class Shrinking(nn.Linear):
+    calls = 0
+
+    def forward(self, x):
+        Shrinking.calls += 1
+        return super().forward(x) / 100 ** Shrinking.calls
+
+
+def test_a_module_that_differs_from_itself_is_no_reference():
+    comparison = checking.Comparison(nn.Linear(3, 2), (torch.randn(4, 3),), {}, 'f32', 'net', 1, ('train',))
+    comparison.given = Shrinking(3, 2)
+    with pytest.raises(Mismatch, match='differs from itself'):
+        comparison.report(True)
