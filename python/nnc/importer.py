@@ -117,6 +117,8 @@ def convert_once(module: torch.nn.Module, args: tuple, kwargs: dict, name: str |
     connect(root, outputs)
     inputs = [translator.values[n].value for n in traced.inputs]
     model_name = snake_case(name or type(module).__name__)
+    if model_name in RESERVED:
+        model_name += '_model'
     batches = {v.shape[0] for v in inputs if v.shape}
     batch = batches.pop() if len(batches) == 1 else None
     builder = Builder(root, module, torch_ops_functions() | {model_name})

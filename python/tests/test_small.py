@@ -180,3 +180,8 @@ def test_a_module_that_differs_from_itself_is_no_reference():
     comparison.given = Shrinking(3, 2)
     with pytest.raises(Mismatch, match='differs from itself'):
         comparison.report(True)
+
+
+def test_a_layer_alone():
+    """Its model cannot be called as the function is that it calls."""
+    assert 'model linear_model(' in check(nn.Linear(3, 2), (torch.randn(4, 3),)).text
