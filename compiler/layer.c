@@ -46,8 +46,7 @@ static const LayerInfo layers[] = {
         "groups:int=1, bias:bias=true, init:init=none, bias_init:init=none, weight:tensor=none",
         true,
         "3-D convolution of x[N, C, D, H, W], as conv2d; sizes are one integer or [depth, height, width]. The kernel "
-        "is "
-        "at most 64 deep."),
+        "is at most 64 deep."),
     ROW(conv_transpose3d,
         "x:tensor, channels:int=none, kernel:ints=none, stride:ints=1, padding:border=0, output_padding:ints=0, "
         "groups:int=1, bias:bias=true, init:init=none, bias_init:init=none, dilation:ints=1, weight:tensor=none",

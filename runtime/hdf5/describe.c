@@ -265,8 +265,7 @@ static bool find_filters(Found *h) {
     deflated += id == H5Z_FILTER_DEFLATE;
     if (!known || deflated > 1) {
       report_error("%s: its chunks went through the filter %.63s (%d); deflate (gzip), shuffle and fletcher32 are "
-                   "read: "
-                   "h5repack -f GZIP=4 writes it so",
+                   "read: h5repack -f GZIP=4 writes it so",
                    h->name, *name ? name : "without a name", (int)id);
       return false;
     }
