@@ -55,9 +55,9 @@ static void *beat(void *unused) {
   for (;;) {
     last_heard += silence_to_excuse(&now);
     MPI_Test(&sending, &done, MPI_STATUS_IGNORE);
-    if (done && sent != SIGN_LEAVING && (is_closing || seconds_now() - last_sent >= 1)) {
+    if (done && sent != SIGN_LEAVING && (is_closing || now - last_sent >= 1)) {
       sent = is_closing ? SIGN_LEAVING : SIGN_ALIVE;
-      last_sent = seconds_now();
+      last_sent = now;
       MPI_Isend(&sent, 1, MPI_INT, next, 0, signs, &sending);
       continue;
     }
@@ -65,14 +65,14 @@ static void *beat(void *unused) {
       int came = 0;
       MPI_Test(&listening, &came, MPI_STATUS_IGNORE);
       if (came) {
-        last_heard = seconds_now();
+        last_heard = now;
         previous_leaves = heard == SIGN_LEAVING;
         if (!previous_leaves) MPI_Irecv(&heard, 1, MPI_INT, previous, 0, signs, &listening);
         continue;
       }
     }
     if (previous_leaves && sent == SIGN_LEAVING && done) return NULL;
-    if (!previous_leaves && seconds_now() - last_heard > longest) {
+    if (!previous_leaves && now - last_heard > longest) {
       report_error("rank %d of %d (process %d on %s) has given no sign of life for %.0f seconds: all ranks end; the "
                    "last checkpoint stands",
                    previous, n_ranks, before.process, before.host, longest);

@@ -69,15 +69,15 @@ static void *exchange_signs(void *unused) {
     struct pollfd sign = {.fd = r.sign_previous, .events = POLLIN};
     poll(&sign, leaves ? 0 : 1, 50);
     heard += silence_to_excuse(&now);
-    if (!left && (is_closing || seconds_now() - told >= 1)) {
+    if (!left && (is_closing || now - told >= 1)) {
       left = is_closing;
       send_sign(left ? SIGN_LEAVING : SIGN_ALIVE);
-      told = seconds_now();
+      told = now;
     }
     char said = leaves ? 0 : hear(previous);
-    if (said) heard = seconds_now();
+    if (said) heard = now;
     leaves |= said == SIGN_LEAVING;
-    if (!leaves && seconds_now() - heard > r.timeout) {
+    if (!leaves && now - heard > r.timeout) {
       report_error("rank %d of %d (process %d on %s) has given no sign of life for %.0f seconds: all ranks end; the "
                    "last checkpoint stands",
                    previous, r.size, r.peers[previous].process, r.peers[previous].host, r.timeout);
