@@ -308,8 +308,8 @@ def main():
     image = ('f', (4, 1, 8, 8), 0)
     make('critic', 'test/models/critic.nn', [], gradients.Critic(), {'real': image, 'made': image, 'mix': ('f', (4, 1, 1, 1), 0)},
          all_of(adam, lr=1e-3, betas=(0.5, 0.9)), loss_of=carried)
-    points = ('f', (10, 1), 0)
-    make('maml_sine', 'test/models/maml_sine.nn', [], gradients.Maml(), {name: points for name in ('x', 'y', 'query', 'target')}, all_of(adam, lr=1e-3), loss_of=carried)
+    points = ('f', (60, 1), 0)
+    make('maml_sine', 'test/models/maml_sine.nn', sizes(shots=60), gradients.Maml(), {name: points for name in ('x', 'y', 'query', 'target')}, all_of(adam, lr=1e-3), loss_of=carried)
     views = lambda *shape: {name: ('f', shape, 0) for name in 'xy'}
     make('teacher', 'test/models/teacher.nn', [], losses.Teacher(), views(6, 5), all_of(adam, lr=0.05), loss_of=carried)
     make('vae', 'test/models/vae.nn', sizes(N=5, pixels=12, hidden=8, latent=3), losses.Vae(12, 8, 3), {'x': ('f', (5, 12), 2), 'noise': ('f', (5, 3), 0)}, all_of(adam, lr=1e-3),
@@ -319,7 +319,7 @@ def main():
     zoo('clip', dict(N=4, size=8, patch=4, T=6, vocabulary=20, embed=6, image_width=8, image_layers=2, image_heads=2, text_width=8, text_layers=2, text_heads=2),
         losses.Clip(8, 4, 6, 20, 6, 8, 2, 2), {'image': ('f', (4, 3, 8, 8), 0), 'text': ('I32', (4, 6), 20)},
         no_decay(lambda n, p: n.endswith('bias') or 'ln_' in n or n == 'logit_scale', adamw, 0.2, lr=5e-4, betas=(0.9, 0.98), eps=1e-6), schedule=warmup(2000), loss_of=carried)
-    make('vq_vae', 'test/models/vq_vae.nn', sizes(N=3, size=8, hidden=8, K=6, D=4), losses.VqVae(8, 6, 4), {'x': ('f', (3, 3, 8, 8), 0)}, all_of(adam, lr=2e-4), loss_of=carried)
+    make('vq_vae', 'test/models/vq_vae.nn', sizes(N=12, size=8, hidden=16, K=6, D=4), losses.VqVae(16, 6, 4), {'x': ('f', (12, 3, 8, 8), 0)}, all_of(adam, lr=2e-4), loss_of=carried)
     noise = ('f', (3, 1, 8, 8), 0)
     make('ddpm', 'test/models/ddpm.nn', sizes(N=3, size=8, width=16), models.DiffusionUnet(1, 16, linear=True), {'x': noise, 'noise': noise, 't': ('I32', (3,), 1000)},
          all_of(adam, lr=2e-4), clip=1.0, ema=0.999, loss_of=lambda y, data: {'loss': F.mse_loss(y[0], data['noise'])})
