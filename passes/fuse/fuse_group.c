@@ -316,10 +316,12 @@ bool fuse_is_stored(FuseGraph *g, int op) {
   return false;
 }
 
+// A value that is used twice is walked twice: what costs more than storing a value of 8 bytes (three times at most, for
+// one reader) is never worth it, and ends the walk before it takes time exponential in the depth.
 static void walk_cone(FuseGraph *g, int op, int root, Cone *cone) {
   const FuseOp *o = &g->ops[op];
   cone->work += nn_op_traffic(o->kind);
-  if (nn_op_info(o->kind)->kind != NN_KIND_MAP) cone->legal = false;
+  if (nn_op_info(o->kind)->kind != NN_KIND_MAP || cone->work >= 3 * 8) cone->legal = false;
   for (int e = o->first_in; e < o->first_in + o->n_in && cone->legal; e++) {
     const FuseEdge *edge = &g->edges[e];
     if (edge->value < 0) continue;
