@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
-"""Values and gradients of functions against PyTorch's: check_functions.py NNC GOLDEN WORK f32|f64 [OPTION of nnc]...
+"""Values and gradients of functions against PyTorch's, by tools/make_functions.py: check_functions.py NNC GOLDEN WORK f32|f64 [OPTION of nnc]...
 
-GOLDEN: calls with digests of their tensors, by tools/make_functions.py, or expressions with whole tensors, by tools/make_library.py. All are
-one program. Prints each tensor that differs by more than roundings.
+All are one program. Prints each tensor that differs by more than roundings.
 """
 import json
 import math
@@ -13,6 +12,8 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'tools'))
 import golden_format as gf
 
+BOUND = {'f32': 1e-5, 'f64': 1e-11}   # of the largest element
+
 
 def run(*command):
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, universal_newlines=True)
@@ -20,86 +21,56 @@ def run(*command):
         sys.exit(f'{" ".join(command)}: {done.returncode}\n{done.stdout}')
 
 
-# --- calls, whose loss weights every element of their results
+def program(golden):
+    """The tensors of all cases are inputs, to which parameters of zeros are added."""
+    signature, lines, outs = [f'{name}: i32{shape}' for name, (shape, _) in golden['integers'].items()], [], []
+    for i, c in enumerate(golden['cases']):
+        for name, (shape, _) in c['tensors'].items():
+            signature.append(f'{name}_{i}: f32{shape}')
+            lines += [f'param d_{name}_{i}: f32{shape} = zeros', f'{name} = {name}_{i} + d_{name}_{i}']
+        results = [f'out_{i}_{k}' for k in range(len(c['results']))]
+        lines.append(f'{", ".join(results)} = {c["call"]}')
+        outs += results
+    inputs = ', '.join(s.split(':')[0] for s in signature)
+    lines = [f'model calls({", ".join(signature)}) {{'] + lines + ['loss = ' + ' + '.join(f'sum(square({o} + 0.3))' for o in outs), f'{", ".join(outs)}, loss', '}']
+    lines += ['train {', f'data {inputs} = safetensors("none", whole=true)', f'{", ".join(outs)}, total = calls({inputs})', 'loss total', 'optimizer sgd(lr=1)', 'steps 1', '}']
+    return '\n'.join(lines) + '\n', outs
 
 
-def named(i, call, names):
-    """The call with its arguments as they are named in the program: x is x_3."""
-    out, quoted = [], call.split('"')
-    for k, part in enumerate(quoted):
-        if k % 2 == 0:
-            for name in names:
-                for before in '([, =':
-                    for after in ',) ][':
-                        part = part.replace(before + name + after, f'{before}{name}_{i}{after}')
-        out.append(part)
-    return '"'.join(out)
-
-
-def program(cases):
-    lines, outs = ['model calls() {'], ', '.join(f'out_{i}' for i in range(len(cases)))
-    for i, c in enumerate(cases):
-        lines += [f'    param {n}_{i}: f32[{", ".join(map(str, s))}] = zeros' for n, s in {**c['shapes'], 'r': c['result']}.items()]
-        lines += [f'    out_{i} = {named(i, c["call"], c["shapes"])}']
-    lines += ['    loss = ' + ' + '.join(f'sum(out_{i} * r_{i})' for i in range(len(cases))), '    ' + outs + ', loss', '}']
-    lines += ['train {', '    ' + outs + ', weighted = calls()', '    loss weighted', '    optimizer sgd(lr=1)', '    steps 1', '}', '']
-    return '\n'.join(lines)
-
-
-def calls(cases, dtype):
-    weights = {f'{n}_{i}': (dtype.upper(), s, gf.tensor(f'{i}.{n}', gf.count(s))) for i, c in enumerate(cases) for n, s in {**c['shapes'], 'r': c['result']}.items()}
-    wanted = {f'{c["call"]} {c["shapes"]} ({i})': {f'output.calls.{i}': c['value'], **{f'grad.{n}_{i}': d for n, d in c['gradients'].items()}} for i, c in enumerate(cases)}
-
-    def off(values, want):
-        return gf.difference(values if values or want['largest'] > 0 else [0.0] * want['count'], want)
-
-    return program(cases), weights, {}, wanted, off, {'f32': 1e-5, 'f64': 1e-11}   # of the largest element
-
-
-# --- expressions; differences count beside the largest element of a tensor, or 1
-
-
-def expressions(golden, dtype):
-    inputs, wanted, index = {n: ('I32', shape, v) for n, (shape, v) in golden['integers'].items()}, {}, 0
-    for name, case in golden['cases'].items():
-        inputs.update({f'{name}_{letter}': (dtype.upper(), shape, values) for letter, shape, values in zip('xyz', case['shapes'], case['inputs'])})
-        wanted[name] = {f'output.functions.{index + i}': v for i, v in enumerate(case['values'])}
-        wanted[name].update({f'grad.{name}_d{letter}': g for letter, g in zip('xyz', case['gradients'])})
-        index += len(case['values'])
-
-    def off(values, want):
-        values = values or [0.0] * len(want)
-        if len(values) != len(want):
-            return math.inf
-        largest = max([1.0] + [abs(w) for w in want])
-        return max((abs(g - w) / largest if math.isfinite(g - w) else math.inf for g, w in zip(values, want)), default=0.0)
-
-    return golden['program'], None, inputs, wanted, off, {'f32': 1e-5, 'f64': 1e-12}
+def off(values, want):
+    """The largest difference beside the largest element, of small tensors or 1; no tensor at all is zeros."""
+    n = len(want) if isinstance(want, list) else want['count']
+    values = values or [0.0] * n
+    if len(values) != n:
+        return math.inf
+    if isinstance(want, dict):
+        return gf.difference(values, want)
+    return max((abs(g - w) if math.isfinite(g - w) else math.inf for g, w in zip(values, want)), default=0.0) / max([1.0] + [abs(w) for w in want])
 
 
 def main():
     nnc, golden, work, dtype, *options = sys.argv[1:]
     with open(golden) as f:
         golden = json.load(f)
-    source, weights, inputs, wanted, off, bound = (calls if isinstance(golden, list) else expressions)(golden, dtype)
+    source, outs = program(golden)
     os.makedirs(work, exist_ok=True)
     path = lambda name: os.path.join(work, name)
     with open(path('program.nn'), 'w') as f:
         f.write(source)
     run(nnc, path('program.nn'), '--dtype=' + dtype, '-o', path('program'), *options)
+    inputs = {f'{name}_{i}': (dtype.upper(), shape, values or gf.tensor(f'{i}.{name}', gf.count(shape))) for i, c in enumerate(golden['cases']) for name, (shape, values) in c['tensors'].items()}
+    inputs.update({name: ('I32', shape, values) for name, (shape, values) in golden['integers'].items()})
     gf.write_safetensors(path('in.safetensors'), inputs)
-    if weights:
-        gf.write_safetensors(path('w.safetensors'), weights)
-    run(path('program'), 'step', *(['--weights=' + path('w.safetensors')] if weights else []), '--inputs=' + path('in.safetensors'), '--outputs=' + path('out.safetensors'))
+    run(path('program'), 'step', '--inputs=' + path('in.safetensors'), '--outputs=' + path('out.safetensors'))
     out, failed = gf.read_safetensors(path('out.safetensors')), 0
-    for case, tensors in wanted.items():
-        for name, want in tensors.items():
-            # no gradient at all is zero
-            values = out[name][2] if name in out or name.startswith('output') else []
-            if not off(values, want) <= bound[dtype]:
-                print(f'{dtype} {case}: {name} differs by {off(values, want):.3g}')
+    for i, c in enumerate(golden['cases']):
+        wanted = {f'output.calls.{outs.index(f"out_{i}_{k}")}': want for k, want in enumerate(c['results'])}
+        for name, want in {**wanted, **{f'grad.d_{name}_{i}': want for name, want in c['gradients'].items()}}.items():
+            differs = off(out[name][2] if name in out or name.startswith('output') else [], want)
+            if not differs <= BOUND[dtype]:
+                print(f'{dtype} {c["call"]} ({i}): {name} differs by {differs:.3g}')
                 failed += 1
-    print(f'{len(wanted)} functions, {failed} differences')
+    print(f'{len(golden["cases"])} functions, {failed} differences')
     sys.exit(failed > 0)
 
 
