@@ -1,42 +1,58 @@
 // What the train section names and the library has: see methods.h.
 #include "compiler/methods.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "compiler/diagnostics.h"
 #include "compiler/prelude.h"
+#include "support/alloc.h"
 
-static AstFile *parse(const char *name) {
-  const PreludeText *text = prelude_texts;
-  while (strcmp(text->file, name) != 0) text++;
-  Diagnostics *diagnostics = diag_create(stderr, DIAG_COLOR_AUTO, 0);   // lives as long as the process
-  Source *source = source_from_text(text->file, text->text, text->length);
-  source->is_prelude = true;
-  AstFile *file = ast_parse_source(diagnostics, diag_add_source(diagnostics, source), false);
-  if (diag_error_count(diagnostics)) {
-    fprintf(stderr, "nnc: %s of the library does not parse\n", name);
-    exit(NNC_EXIT_BUG);
+typedef struct Method {
+  const char *name, *text;
+  size_t name_size;
+  const AstItem *item;   // NULL: not parsed yet
+} Method;
+
+typedef struct Methods {   // live as long as the process
+  const char *file;
+  int n;
+  Method *methods;
+} Methods;
+
+// Finds "optimizer" or "schedule" at the margin of a text.
+static void read_names(Methods *m, const char *file, const char *keyword) {
+  const PreludeText *in = prelude_texts;
+  while (strcmp(in->file, file) != 0) in++;
+  m->file = file;
+  size_t n = strlen(keyword);
+  for (const char *line = in->text; line; line = strchr(line, '\n')) {
+    line += *line == '\n';
+    if (strncmp(line, keyword, n) != 0) continue;
+    *ARRAY_ADD(m->methods, m->n) = (Method){.name = line + n, .text = line, .name_size = strcspn(line + n, "(")};
   }
-  return file;
 }
 
-static const AstFile *file_of(AstItemKind kind) {
-  static AstFile *optimizers, *schedules;
-  AstFile **file = kind == AST_OPTIMIZER ? &optimizers : &schedules;
-  if (!*file) *file = parse(kind == AST_OPTIMIZER ? "optimizers.nn" : "schedules.nn");
-  return *file;
+static Methods *methods_of(AstItemKind kind) {
+  static Methods optimizers, schedules;
+  if (!optimizers.n) {
+    read_names(&optimizers, "optimizers.nn", "optimizer ");
+    read_names(&schedules, "schedules.nn", "schedule ");
+  }
+  return kind == AST_OPTIMIZER ? &optimizers : &schedules;
 }
 
 const AstItem *method_at(AstItemKind kind, int i) {
-  const AstFile *file = file_of(kind);
-  return i < file->n_items ? file->items[i] : NULL;
+  Methods *of = methods_of(kind);
+  if (i >= of->n) return NULL;
+  Method *m = &of->methods[i];
+  const Source *source;
+  if (!m->item) m->item = prelude_parse(of->file, m->text, prelude_item_end(strchr(m->text, '\n') + 1), &source);
+  return m->item;
 }
 
 const AstItem *method_find(AstItemKind kind, const char *name) {
-  const AstFile *file = file_of(kind);
-  for (int i = 0; i < file->n_items; i++)
-    if (strcmp(file->items[i]->name.text, name) == 0) return file->items[i];
+  const Methods *of = methods_of(kind);
+  size_t n = strlen(name);
+  for (int i = 0; i < of->n; i++)
+    if (of->methods[i].name_size == n && memcmp(of->methods[i].name, name, n) == 0) return method_at(kind, i);
   return NULL;
 }

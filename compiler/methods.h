@@ -1,5 +1,5 @@
 // The optimizers and schedules of the library (compiler/library/optimizers.nn, schedules.nn), which are part of the
-// compiler. Each file is parsed when the first of it is asked for.
+// compiler. Each is parsed when it is asked for.
 #ifndef NNC_COMPILER_METHODS_H
 #define NNC_COMPILER_METHODS_H
 

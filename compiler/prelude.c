@@ -33,7 +33,11 @@ static bool starts(const char *text, const char *end, const char *with) {
   return (size_t)(end - text) >= n && memcmp(text, with, n) == 0;
 }
 
-// Finds the blocks of one text: from "block" at the margin to the "}" that ends the same line or begins another.
+const char *prelude_item_end(const char *next) {
+  return next[-2] == '}' ? next : strstr(next, "\n}\n") + strlen("\n}\n");
+}
+
+// Finds the blocks of one text.
 static void read_text(const PreludeText *in) {
   const char *end = in->text + in->length, *comment = NULL;
   for (const char *line = in->text, *next; line < end; line = next) {
@@ -45,8 +49,7 @@ static void read_text(const PreludeText *in) {
       const char *name = line + strlen("block ");
       Entry entry = {.in = in, .comment = comment ? comment : line, .text = line};
       entry.name = pool_string(prelude.pool, name, strcspn(name, "("));
-      if (next[-2] != '}') next = strstr(next, "\n}\n") + strlen("\n}\n");
-      entry.end = next;
+      entry.end = next = prelude_item_end(next);
       prelude.entries = pool_append(prelude.pool, prelude.entries, prelude.n, sizeof entry);
       prelude.entries[prelude.n] = entry;
       name_table_set(prelude.pool, &prelude.places, entry.name, prelude.n);
@@ -114,17 +117,23 @@ static bool makes_parameters(const Source *source) {
   return found;
 }
 
-static void read_function(Entry *entry) {
-  entry->progress = READING;
+const AstItem *prelude_parse(const char *name, const char *text, const char *end, const Source **made) {
   if (!prelude.diagnostics) prelude.diagnostics = diag_create(stderr, DIAG_COLOR_AUTO, 0);
-  Source *source = source_from_text(entry->in->file, entry->text, (size_t)(entry->end - entry->text));
+  Source *source = source_from_text(name, text, (size_t)(end - text));
   source->is_prelude = true;
   AstFile *file = ast_parse_source(prelude.diagnostics, diag_add_source(prelude.diagnostics, source), false);
   if (diag_error_count(prelude.diagnostics) || file->n_items != 1) {
-    fprintf(stderr, "nnc: '%s' of the library does not parse\n", entry->name);
+    fprintf(stderr, "nnc: the library does not parse: %.*s\n", (int)strcspn(text, "{"), text);
     exit(NNC_EXIT_BUG);
   }
-  const AstItem *block = file->items[0];
+  *made = source;
+  return file->items[0];
+}
+
+static void read_function(Entry *entry) {
+  entry->progress = READING;
+  const Source *source;
+  const AstItem *block = prelude_parse(entry->in->file, entry->text, entry->end, &source);
   bool wide = block->precision.text, loss = strcmp(entry->in->file, "losses.nn") == 0;
   entry->info.name = entry->name;
   entry->info.block = block;

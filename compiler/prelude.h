@@ -11,6 +11,11 @@ typedef struct PreludeText {
 } PreludeText;
 extern const PreludeText prelude_texts[];   // file NULL ends it; made by cmake/embed.cmake
 
+// Where an item ends that begins at the margin: with the '}' that ends its first line, behind which is next, or begins
+// another.
+const char *prelude_item_end(const char *next);
+const AstItem *prelude_parse(const char *file, const char *text, const char *end, const Source **source);
+
 const LayerInfo *prelude_find(const char *name);   // NULL: there is none
 int prelude_count(void);
 const LayerInfo *prelude_at(int i);   // in the order of the texts
