@@ -28,11 +28,14 @@ MlirOperation nn_module_function(MlirModule module, const char *name) {
   return nn_null_operation();
 }
 
-// Behind "train" or "accumulate": nothing, or ".<phase>". NULL: the function is another one.
+// Behind "train" or "accumulate": nothing, or ".<phase>". NULL: the function is another one, such as a scan or its
+// step, whose names begin with that of the function around them.
 static const char *behind(MlirOperation func, const char *word, char *text, size_t size) {
   size_t n = strlen(word);
   nn_attr_str(func, "sym_name", text, size, "");
-  return strncmp(text, word, n) == 0 && (!text[n] || text[n] == '.') ? text + n : NULL;
+  bool named = strncmp(text, word, n) == 0 && (!text[n] || text[n] == '.');
+  bool inner = named && (nn_has_attr(func, ATTR_scan_body) || nn_has_attr(func, "sym_visibility"));
+  return named && !inner ? text + n : NULL;
 }
 
 enum { NAME_SIZE = 256 };
