@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import dataclasses
+import gc
 import math
 import os
 import subprocess
@@ -114,19 +115,20 @@ def check(module: torch.nn.Module, args: tuple, kwargs: dict | None = None, dtyp
 def outputs_in_evaluation(module, args, kwargs) -> int:
     """Fewer than in training where there are auxiliary heads."""
     with torch.no_grad():
-        return len(flat(copy.deepcopy(module).eval()(*args, **kwargs)))
+        return len(flat(module.eval()(*args, **kwargs)))
 
 
-def traced(module, args, kwargs, name, modes):
+def traced(make, args, kwargs, name, modes):
     for mode in modes:
         try:
-            module.train(mode == 'train')
-            program = convert(copy.deepcopy(module), args, kwargs, name)
-            if mode == modes[-1] or len(program.outputs) == outputs_in_evaluation(module, args, kwargs):
+            program = convert(make().train(mode == 'train'), args, kwargs, name)
+            if mode == modes[-1] or len(program.outputs) == outputs_in_evaluation(make(), args, kwargs):
                 return program, mode
         except Exception:
             if mode == modes[-1]:
                 raise
+        finally:
+            gc.collect()         # torch.export's graphs are in circles, and hold the module
     raise ValueError('no mode')
 
 
@@ -138,7 +140,7 @@ class Comparison:
         self.seconds, self.type = {}, TYPES[dtype]
         torch.manual_seed(0)
         start = time.time()
-        self.program, self.mode = traced(self.module(self.type), *self.inputs(self.type), name, modes)
+        self.program, self.mode = traced(lambda: self.module(self.type), *self.inputs(self.type), name, modes)
         self.seconds['trace'] = time.time() - start
         self.text = self.program.text + '\n' + train_section(self.program, [n for n, p in module.named_parameters() if not p.requires_grad])
 
@@ -177,7 +179,8 @@ class Comparison:
         inputs = {n: v for n, v in zip([snake_case(v.hint or 'x') for v in self.program.inputs], flat((args, kwargs)))}
         targets = {i: torch.randn(v.shape).to(self.type) for i, v in enumerate(self.program.outputs) if v.dtype == 'f32'}
         self.program.save_weights(os.path.join(folder, 'w0.safetensors'))
-        self.program.weights.clear()         # of the largest models memory holds few copies
+        self.program.weights.clear()         # of the largest models memory holds the parameters as they were given, and those of one side
+        gc.collect()
         want, floors = reference(self.module(self.type), args, kwargs, self.program.outputs, self.steps, targets, folder)
         self.seconds['torch'] = time.time() - start
         start = time.time()
