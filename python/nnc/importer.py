@@ -11,17 +11,17 @@ from typing import Any, Callable, Sequence
 
 import torch
 
-from . import torch_ops
+from . import gradients, torch_ops
 from .blocks import Builder
 from .constants import Constants
 from .dims import NAMES
 from .program import block_text, model_text
-from .regions import Region, RegionCall, Translator, connect, tree
+from .regions import Region, RegionCall, Translator, any_draws, connect, in_training_only, tree
 from .safetensors import save
 from .sizes import generalise
-from .text import RESERVED, Value, Var, measured, snake_case
+from .text import RESERVED, Call, Value, Var, measured, snake_case, walk
 from .torch_ops import Known
-from .trace import NotTraced, trace
+from .trace import NotTraced, Traced, trace
 
 
 class ImportFailed(Exception):
@@ -101,27 +101,21 @@ def formatted(text: str) -> str:
 
 
 def convert_once(module: torch.nn.Module, args: tuple, kwargs: dict, name: str | None, state: dict) -> Program:
-    try:
-        traced, _ = trace(module, args, kwargs, torch_ops.known_names())
-    except NotTraced as e:
-        raise ImportFailed(str(e)) from e
-    translator = Translator(traced, state)
-    root = tree(traced.steps, type(module).__module__ + '.' + type(module).__qualname__)
-    translator.fill(root)
-    if translator.problems:
-        raise ImportFailed(problems_text(translator.problems))
+    root, traced, translator = translated(module, args, kwargs, state)
+    if module.training and any_draws(root) and (problems := in_training_only(root, in_evaluation(module, args, kwargs, state))):
+        raise ImportFailed(problems_text(problems))
     outputs = [translator.value(o) for o in traced.outputs if isinstance(o, torch.fx.Node)]
     outputs = [o.value for o in outputs if isinstance(o, Var)]
     constants = Constants({n: t for n, t in traced.buffers.values()})
     each_region(root, lambda r: constants.replace([s for s in r.statements if not isinstance(s.expr, RegionCall)], r.path))
     connect(root, outputs)
     inputs = [translator.values[n].value for n in traced.inputs]
-    model_name = snake_case(name or type(module).__name__)
-    if model_name in RESERVED:
+    model_name, called = snake_case(name or type(module).__name__), functions_called(root)
+    if model_name in called:
         model_name += '_model'
     batches = {v.shape[0] for v in inputs if v.shape}
     batch = batches.pop() if len(batches) == 1 else None
-    builder = Builder(root, module, torch_ops_functions() | {model_name})
+    builder = Builder(root, module, called | {model_name})
     blocks = builder.run()
     lines: list[str] = []
     globals_ = {'N', 'T'} | NAMES
@@ -132,6 +126,29 @@ def convert_once(module: torch.nn.Module, args: tuple, kwargs: dict, name: str |
     return Program(model_name, '\n'.join(lines + text) + '\n', inputs, outputs, batch, module_weights(module, constants.stored), dims=dims)
 
 
+def translated(module: torch.nn.Module, args: tuple, kwargs: dict, state: dict) -> tuple[Region, Traced, Translator]:
+    try:
+        traced, _ = trace(module, args, kwargs, torch_ops.known_names())
+    except (NotTraced, gradients.Refused) as e:
+        raise ImportFailed(str(e)) from e
+    translator = Translator(traced, state)
+    root = tree(traced.steps, type(module).__module__ + '.' + type(module).__qualname__)
+    translator.fill(root)
+    if translator.problems:
+        raise ImportFailed(problems_text(translator.problems))
+    return root, traced, translator
+
+
+def in_evaluation(module: torch.nn.Module, args: tuple, kwargs: dict, state: dict) -> Region:
+    """The calls of a module that is in training, as they are in evaluation."""
+    modes = [(m, m.training) for m in module.modules()]
+    try:
+        return translated(module.eval(), args, kwargs, state)[0]
+    finally:
+        for m, training in modes:
+            m.training = training
+
+
 def each_region(region: Region, f: Callable) -> None:
     f(region)
     for i in region.items:
@@ -139,9 +156,11 @@ def each_region(region: Region, f: Callable) -> None:
             each_region(i, f)
 
 
-def torch_ops_functions() -> set:
-    """Names that the language's functions have: a block may not hide them."""
-    return RESERVED
+def functions_called(root: Region) -> set:
+    """The language's functions that the text calls, and those that modules are often named after: neither a block nor the model may hide them."""
+    found = set(RESERVED)
+    each_region(root, lambda r: found.update(e.fn for s in r.statements for e in walk(s.expr) if isinstance(e, Call)))
+    return found
 
 
 def problems_text(problems: list) -> str:

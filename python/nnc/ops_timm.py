@@ -74,4 +74,4 @@ def windows(t, x, dim, size, step):
 def feature_dropout(t, x, p, train):
     """Whole channels: as many draws as there are channels of records."""
     shape = t.shape(x)
-    return x if p == 0 else Op('*', [x, call('dropout', call('full', shape[:2] + [1] * (len(shape) - 2), 1.0), p)])
+    return x if p == 0 or t.training and not train else Op('*', [x, call('dropout', call('full', shape[:2] + [1] * (len(shape) - 2), 1.0), p)])

@@ -179,7 +179,6 @@ class Translator:
                 region.statements.append(Statement([], RegionCall(item, [])))
             elif isinstance(item, Region):
                 self.fill(item)
-                in_training_only(item)
                 region.statements.append(Statement([], RegionCall(item, [])))
             else:
                 region.statements += self.translate(item)
@@ -188,20 +187,62 @@ class Translator:
 DRAWS = {'bernoulli', 'uniform', 'normal'}
 
 
-def in_training_only(region: Region):
-    """A module that multiplies its input by what is drawn, such as stochastic depth: its input itself in evaluation."""
-    if any(isinstance(s.expr, RegionCall) for s in region.statements) or not any(isinstance(e, Call) and e.fn in DRAWS for s in region.statements for e in walk(s.expr)):
-        return
+def draws(region: Region | None) -> list[Statement]:
+    return [s for s in region.statements if any(isinstance(e, Call) and e.fn in DRAWS for e in walk(s.expr))] if region is not None else []
+
+
+def any_draws(root: Region) -> bool:
+    return any(draws(r) for r in (root, *root.regions()))
+
+
+def in_training_only(root: Region, evaluation: Region) -> list[Problem]:
+    """A module that draws in training and not in evaluation, such as stochastic depth, becomes `if training() { … } else { … }`. `evaluation` is the same module traced there;
+    what computes nothing there gives what it is given. Problems are draws that stand among other operations."""
+    calls: dict[str, list[Region]] = {}
+    for r in (evaluation, *evaluation.regions()):
+        calls.setdefault(r.path, []).append(r)
+    problems, seen = [], {}
+    for r in (root, *root.regions()):
+        seen[r.path] = k = seen.get(r.path, -1) + 1
+        other = calls[r.path][k] if k < len(calls.get(r.path, [])) else None
+        drawn = draws(r)
+        if len(drawn) != len(draws(other)) and not by_phase(r, other):
+            place = f'{drawn[0].where}: in {r.path} ({r.cls.split(".")[-1]})' if r.path else drawn[0].where
+            problems.append(Problem('a draw', place, 'made in training and not in evaluation, among other operations: a module of its own, of one input and one output of the same shape, or dropout'))
+    return problems
+
+
+def by_phase(region: Region, other: Region | None) -> bool:
+    """Makes one statement of a region, for training and for evaluation; False where that cannot be told."""
+    from .merge import Different
+    try:
+        last, source, drawn = as_expression(region)
+        if other is None:
+            evaluated, shape = Var(source), source.shape
+        else:
+            there, theirs, evaluated = as_expression(other)
+            evaluated = transform(evaluated, lambda e: Var(source) if isinstance(e, Var) and e.value is theirs else None)
+            shape = there.shape
+    except Different:
+        return False
+    if shape != last.shape:
+        return False
+    region.statements = [Statement([last], If(call('training'), 'training', drawn, evaluated), region.statements[-1].where)]
+    return True
+
+
+def as_expression(region: Region) -> tuple[Value, Value, Expr]:
+    """Of a region that calls no others and has one input: what it gives, what it is given, how."""
     from .merge import Different, single_expression
+    if not region.statements or any(isinstance(s.expr, RegionCall) for s in region.statements):
+        raise Different
     made = {v for s in region.statements for v in s.targets}
     sources = {e.value for s in region.statements for e in walk(s.expr) if isinstance(e, Var) and e.value not in made}
     last = region.statements[-1].targets[0]
-    try:
-        _, drawn = single_expression(region.statements, {last})
-    except Different:
-        return
-    if len(sources) == 1 and (source := sources.pop()).shape == last.shape:
-        region.statements = [Statement([last], If(call('training'), 'training', drawn, Var(source)), region.statements[-1].where)]
+    _, e = single_expression(region.statements, {last})
+    if len(sources) != 1:
+        raise Different
+    return last, sources.pop(), e
 
 
 def torch_ops_place(step: Step) -> str:

@@ -6,6 +6,7 @@ import functools
 import linecache
 import os
 import re
+import traceback
 
 import torch
 
@@ -44,6 +45,13 @@ def place(stack_trace: str | None) -> str:
     known = frames(stack_trace)
     own = [f for f in known if not f[0].startswith(TORCH)] or list(known)
     return f'{own[-1][0]}:{own[-1][1]}' if own else 'unknown place'
+
+
+def here() -> str:
+    """file:line of the code that is running, outside of torch and this package."""
+    own = os.path.dirname(__file__) + os.sep
+    f = next((f for f in reversed(traceback.extract_stack()) if not f.filename.startswith((TORCH, own))), None)
+    return f'{f.filename}:{f.lineno}' if f else 'unknown place'
 
 
 def statement_keys(stack_trace: str | None) -> tuple:

@@ -196,6 +196,7 @@ def clamp_max(t, x, high):
 
 @op('softplus')
 def softplus(t, x, beta, threshold):
+    need(threshold >= 20, 'softplus with a threshold below 20: softplus without one, whose values differ there')
     return call('softplus', x) if beta == 1 else Op('/', [call('softplus', Op('*', [x, Const(beta)])), Const(beta)])
 
 
@@ -212,10 +213,18 @@ def threshold(t, x, at, value):
     return call('threshold', x, at, value)
 
 
-for _n in ('selu', 'mish', 'hardswish', 'hardsigmoid', 'log1p', 'expm1', 'ceil', 'trunc', 'frac', 'round', 'sign', 'tan', 'sinh', 'cosh', 'log2', 'log10', 'exp2', 'asin', 'acos', 'atan', 'asinh', 'acosh', 'atanh', 'sinc', 'isnan', 'isinf', 'isfinite', 'reciprocal', 'erfc', 'erfinv', 'lgamma', 'digamma'):
+for _n in ('selu', 'mish', 'hardswish', 'hardsigmoid', 'log1p', 'expm1', 'ceil', 'trunc', 'frac', 'sign', 'tan', 'sinh', 'cosh', 'log2', 'log10', 'exp2', 'asin', 'acos', 'atan', 'asinh', 'acosh', 'atanh', 'sinc', 'isnan', 'isinf', 'isfinite', 'reciprocal', 'erfc', 'erfinv', 'lgamma', 'digamma'):
     simple(_n)
 simple('log_sigmoid_forward', 'log_sigmoid')
 simple('log_sigmoid')
+
+
+@op('round')
+def rounded(t, x, decimals=0):
+    if not decimals:
+        return call('round', x)
+    factor, (before, behind) = Const(10.0 ** abs(decimals)), '*/' if decimals > 0 else '/*'
+    return Op(behind, [call('round', Op(before, [x, factor])), factor])
 
 
 @op('logit', 'special_logit')
@@ -270,6 +279,7 @@ def mul(t, x, y):
 def div(t, x, y, rounding_mode=None):
     if rounding_mode == 'floor':
         return Op('//', [as_expr(x), as_expr(y)])
+    need(rounding_mode is None or t.out.dtype == 'f32', 'integers divided towards zero: x // y, towards minus infinity')
     quotient = Op('/', [as_expr(x), as_expr(y)])
     return call('trunc', quotient) if rounding_mode == 'trunc' else quotient
 
@@ -334,8 +344,21 @@ def logical_not(t, x):
     return Op('==', [x, Const(0)])
 
 
+@op('logical_or', 'bitwise_or', '__or__')
+def logical_or(t, x, y):
+    need(t.dtype(x) == t.dtype(y) == 'i1', 'bitwise_or of integers, or of numbers as truth: comparisons, x != 0')
+    return Op('or', [as_expr(x), as_expr(y)])
+
+
+@op('logical_xor', 'bitwise_xor', '__xor__')
+def logical_xor(t, x, y):
+    need(t.dtype(x) == t.dtype(y) == 'i1', 'bitwise_xor of integers, or of numbers as truth: comparisons, x != 0')
+    return Op('!=', [as_expr(x), as_expr(y)])
+
+
 @op('logical_and', 'bitwise_and', '__and__')
 def logical_and(t, x, y):
+    need(t.dtype(x) == t.dtype(y) == 'i1', 'bitwise_and of integers, or of numbers as truth: comparisons, x != 0')
     return call('where', x, y, False) if isinstance(x, Expr) else call('where', y, x, False)
 
 
@@ -400,7 +423,7 @@ def rrelu_with_noise(t, x, noise, *rest):
 
 @op('dropout')
 def dropout(t, x, p, train):
-    return x if p == 0 else call('dropout', x, *([] if p == 0.5 else [p]))
+    return x if p == 0 or t.training and not train else call('dropout', x, *([] if p == 0.5 else [p]))
 
 
 # --- draws, which modules of their own make in training only (regions.in_training_only) ------------------------------------
@@ -578,6 +601,13 @@ def slice_(t, x, dim=0, start=None, end=None, step=1):
         return x
     parts = (Const(start) if start else None, Const(end) if end < n else None, Const(step) if step != 1 else None)
     return Index(x, [(None, None, None)] * dim + [parts])
+
+
+@op('narrow')
+def narrow(t, x, dim, start, length):
+    need(not isinstance(start, Expr), 'narrow at a place that is computed: gather')
+    start %= t.shape(x)[axis(dim, len(t.shape(x)))] or 1
+    return slice_(t, x, dim, start, start + length)
 
 
 @op('flip')

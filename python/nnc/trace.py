@@ -14,7 +14,7 @@ import torch.fx
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
-from . import source
+from . import gradients, source
 from .growing import shorten_growing_concats
 from .inline import inline_regions
 
@@ -84,7 +84,8 @@ def writes_into_views(graph: torch.fx.Graph, buffers: dict) -> bool:
     at = {n: i for i, n in enumerate(graph.nodes)}
     shares: dict = {}          # node: all nodes with the same memory
     for node in graph.nodes:
-        source = node.all_input_nodes[0] if node.op == 'call_function' and node.all_input_nodes and (is_view(node) or mutated_argument(node) is not None) else None
+        same = node.op == 'call_function' and node.all_input_nodes and (is_view(node) or mutated_argument(node) is not None or op_name(node) in IDENTITY)     # a copy gets the name of what it is made of
+        source = node.all_input_nodes[0] if same else None
         shares[node] = shares[source] if source is not None else []
         shares[node].append(node)
     for node in graph.nodes:
@@ -125,6 +126,23 @@ def signature(module: torch.nn.Module, ep) -> tuple[dict, dict]:
     return parameters, buffers
 
 
+def refuse_written_buffers(graph: torch.fx.Graph, buffers: dict) -> None:
+    """What forward writes into a buffer is there in the next step; the running statistics of a batch norm are the language's own, counters of batches nobody's."""
+    memory: dict = {}          # node: the tensor whose memory it has
+    for node in graph.nodes:
+        if node.op != 'call_function':
+            continue
+        written = mutated_argument(node)
+        name = buffers.get(memory.get(written, written))
+        if name is not None and not name.endswith('num_batches_tracked'):
+            stack = module_stack(node)
+            where = f': in {stack[-1][1]} ({stack[-1][2].split(".")[-1]})' if stack and stack[-1][1] else ''
+            raise NotTraced(f'{source.place(node.stack_trace)}{where}: writes the buffer {name}: compute it outside of forward, or import the module without it and write `state` and `update` into the text')
+        if node.all_input_nodes and (is_view(node) or written is not None):
+            first = node.all_input_nodes[0] if written is None else written
+            memory[node] = memory.get(first, first)
+
+
 def unknown_ops(traced: Traced, known: set) -> list[Step]:
     return [s for s in traced.steps if s.op not in known]
 
@@ -143,7 +161,7 @@ def without_caches(module: torch.nn.Module):
 
 
 class NotTraced(Exception):
-    """What the module does next depends on values; the text says where."""
+    """What the module does next depends on values, or is no part of a trace; the text says where."""
 
 
 @contextlib.contextmanager
@@ -162,9 +180,11 @@ def trace(module: torch.nn.Module, args: tuple, kwargs: dict, known: set) -> tup
     for path, m in module.named_modules():
         if isinstance(m, torch.nn.CrossMapLRN2d):     # of another time, with a gradient of its own
             raise NotTraced(f'{path}: torch.export cannot trace CrossMapLRN2d: LocalResponseNorm computes the same')
-    with without_caches(module), values_unknown():
+    with without_caches(module), values_unknown(), gradients.own_gradients_refused(module):
         ep = torch.export.export(module, args, kwargs, strict=False)
     inline_regions(ep)
+    names = ep.graph_signature.inputs_to_buffers
+    refuse_written_buffers(ep.graph, {n: names[n.name] for n in ep.graph.nodes if n.name in names})
     shorten_growing_concats(ep.graph)
     functional = False
     for _ in range(12):

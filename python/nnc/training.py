@@ -27,7 +27,8 @@ def loss_call(loss: Any) -> tuple[str, str]:
         if name is None or loss.reduction != 'mean' or getattr(loss, 'weight', None) is not None or getattr(loss, 'pos_weight', None) is not None:
             raise NotInLanguage(f'loss {loss}: cross_entropy, mse_loss or binary_cross_entropy_with_logits, with reduction="mean" and without weights of classes; write another one into the text')
         smoothing = getattr(loss, 'label_smoothing', 0)
-        return name, f', smoothing={number(smoothing)}' if smoothing else ''
+        extra = f', smoothing={number(smoothing)}' if smoothing else ''
+        return name, extra + (f', ignore_index={loss.ignore_index}' if getattr(loss, 'ignore_index', -100) != -100 else '')
     if loss not in LOSSES:
         raise NotInLanguage(f'loss {loss}: cross_entropy, mse_loss or binary_cross_entropy_with_logits of torch.nn.functional; write another one into the text')
     return LOSSES[loss], ''
@@ -38,6 +39,8 @@ def settings(optimizer: torch.optim.Optimizer, group: dict) -> dict:
     for key, value in REFUSED.items():
         if group.get(key, value) != value:
             raise NotInLanguage(f'{type(optimizer).__name__} with {key}={group[key]}: the language has it with {key}={value}')
+    if type(optimizer) is torch.optim.Adam and group.get('decoupled_weight_decay'):
+        raise NotInLanguage('Adam with decoupled_weight_decay: AdamW is that')
     values = dict(group)
     if 'betas' in group:
         values['beta1'], values['beta2'] = group['betas']
