@@ -86,10 +86,12 @@ void onnx_attribute_ints(Text *t, const char *name, int n, const int64_t *v) {
   add_attribute(t, &a, name, TYPE_INTS);
 }
 
-static void add_node(OnnxGraph *g, const char *type, int n, const OnnxName *inputs, OnnxName output, Text *attributes) {
+static void add_node(OnnxGraph *g, const char *type, int n, const OnnxName *inputs, OnnxName output, OnnxName second,
+                     Text *attributes) {
   Text node = {0};
   for (int i = 0; i < n; i++) protobuf_string(&node, NODE_INPUT, inputs[i]);
   protobuf_string(&node, NODE_OUTPUT, output);
+  if (second) protobuf_string(&node, NODE_OUTPUT, second);
   protobuf_string(&node, NODE_TYPE, type);
   if (attributes && attributes->size) text_append(&node, attributes->data, attributes->size);
   if (attributes) text_free(attributes);
@@ -98,8 +100,14 @@ static void add_node(OnnxGraph *g, const char *type, int n, const OnnxName *inpu
 
 OnnxName onnx_node(OnnxGraph *g, const char *type, int n, const OnnxName *inputs, Text *attributes) {
   OnnxName output = new_name(g);
-  add_node(g, type, n, inputs, output, attributes);
+  add_node(g, type, n, inputs, output, NULL, attributes);
   return output;
+}
+
+OnnxName onnx_node_second(OnnxGraph *g, const char *type, int n, const OnnxName *inputs, Text *attributes) {
+  OnnxName output = new_name(g), second = new_name(g);
+  add_node(g, type, n, inputs, output, second, attributes);
+  return second;
 }
 
 OnnxName onnx_unary(OnnxGraph *g, const char *type, OnnxName x) { return onnx_node(g, type, 1, &x, NULL); }
@@ -255,7 +263,7 @@ static void add_results(OnnxGraph *g, MlirOperation func) {
     NnType type = nn_value_type(v);
     if (strcmp(nn_result_str(func, r, ATTR_role, role, sizeof role, ""), "output") != 0) continue;
     OnnxName from = name_of(g, v);
-    add_node(g, "Identity", 1, &from, nn_result_str(func, r, ATTR_name, name, sizeof name, "output"), NULL);
+    add_node(g, "Identity", 1, &from, nn_result_str(func, r, ATTR_name, name, sizeof name, "output"), NULL, NULL);
     add_value(&g->outputs, GRAPH_OUTPUT, name, &type);
   }
 }

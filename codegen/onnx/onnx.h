@@ -26,6 +26,7 @@ typedef const char *OnnxName;
 OnnxName onnx_operand(OnnxGraph *g, MlirOperation op, int i);
 // A node with one result; attributes: encoded by the functions below, freed; NULL: none.
 OnnxName onnx_node(OnnxGraph *g, const char *type, int n, const OnnxName *inputs, Text *attributes);
+OnnxName onnx_node_second(OnnxGraph *g, const char *type, int n, const OnnxName *inputs, Text *attributes);   // of two
 OnnxName onnx_unary(OnnxGraph *g, const char *type, OnnxName x);
 OnnxName onnx_binary(OnnxGraph *g, const char *type, OnnxName x, OnnxName y);
 OnnxName onnx_ints(OnnxGraph *g, int n, const int64_t *values);               // a constant [n] of i64

@@ -145,6 +145,16 @@ static OnnxName argmax(const Place *p) {
   return onnx_cast(p->g, onnx_node(p->g, "ArgMax", 1, (OnnxName[]){operand(p, 0)}, &attributes), NN_I32);
 }
 
+// Indices in order, the lower one first where elements are equal, as in the program; ONNX leaves open where NaN goes.
+static OnnxName argsort(const Place *p) {
+  int64_t axis = nn_attr_i64(p->op, "axis", 0);
+  Text attributes = {0};
+  onnx_attribute_int(&attributes, "axis", axis);
+  onnx_attribute_int(&attributes, "largest", nn_attr_bool(p->op, "descending", false));
+  OnnxName count = onnx_ints(p->g, 1, &p->y.dim[axis]);
+  return onnx_cast(p->g, onnx_node_second(p->g, "TopK", 2, (OnnxName[]){operand(p, 0), count}, &attributes), NN_I32);
+}
+
 // What the values of v are below, where v is an input whose values are checked; 0: nothing is known.
 static int64_t limit_of(MlirValue v) {
   while (!mlirValueIsABlockArgument(v)) {
@@ -339,6 +349,7 @@ static OnnxName other_op(const Place *p, const char **why) {
   case NN_OP_scatter_add: return scatter_add(p, false);
   case NN_OP_scatter_add_to: return scatter_add(p, true);
   case NN_OP_argmax: return argmax(p);
+  case NN_OP_argsort: return argsort(p);
   case NN_OP_cumulative: return cumulative(p, why);
   case NN_OP_take_along: return take_along(p);
   case NN_OP_maxpool2d: return pool(p, "MaxPool", why);
