@@ -23,7 +23,7 @@ import golden_format as gf
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..')
 BOUND = 1e-5
-EDGES = os.path.abspath(os.path.join(ROOT, 'test/codegen/Inputs/onnx_edges.nn'))
+EDGES, ORDER = (os.path.abspath(os.path.join(ROOT, 'test/codegen/Inputs', f)) for f in ('onnx_edges.nn', 'onnx_order.nn'))
 SMALL = {'gpt2': 'T=16,width=64,layers=2,heads=4,vocabulary=300', 'llama': 'T=16,width=64,layers=2,heads=4,groups=2,inner=96,vocabulary=300',
          'bert_base': 'layers=1', 'vit_b16': 'layers=1', 'resnet50': '', 'vgg16': ''}
 NUMPY = {'tensor(float)': numpy.float32, 'tensor(double)': numpy.float64, 'tensor(int32)': numpy.int32, 'tensor(int64)': numpy.int64,
@@ -57,6 +57,16 @@ def inputs_of(session, limits, rng):
     return values
 
 
+def normalised(path, values):
+    """What the program makes of its images before the model has them, which whoever runs a file of ONNX does: `normalise` of the data line."""
+    with open(path) as f:
+        line = re.search(r'^ *data +(\w+).*\bnormalise\(mean=([^=]*), std=(.*?)\)(?= *(?:\||$))', f.read(), re.MULTILINE)
+    if not line:
+        return values
+    mean, std = (numpy.array(eval(n), numpy.float32).reshape(-1, 1, 1) for n in line.group(2, 3))
+    return {name: (x - mean) / std if name == line.group(1) else x for name, x in values.items()}
+
+
 def check(nnc, folder, model, defines):
     name = os.path.basename(model)
     options = [o for d in filter(None, defines.split(',')) for o in ('-D', d)]
@@ -85,7 +95,7 @@ def check(nnc, folder, model, defines):
         return False, made.stderr.strip()
     ours = load(os.path.join(folder, 'out.safetensors'))
     worst = 0
-    for output, theirs in zip(session.get_outputs(), session.run(None, values)):
+    for output, theirs in zip(session.get_outputs(), session.run(None, normalised(path, values))):
         mine = numpy.asarray(ours[output.name], dtype=numpy.float64)
         worst = numpy.maximum(worst, numpy.abs(mine - theirs).max() / max(numpy.abs(mine).max(), 1e-30))   # NaN stays
     return worst <= BOUND, f'{worst:.1e}, {os.path.getsize(file) / 2**20:.1f} MiB'
@@ -94,7 +104,7 @@ def check(nnc, folder, model, defines):
 def main():
     nnc, folder = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
     os.makedirs(folder, exist_ok=True)
-    models = sys.argv[3:] or [EDGES] + sorted(f[:-3] for f in os.listdir(os.path.join(ROOT, 'models')) if f.endswith('.nn'))
+    models = sys.argv[3:] or [EDGES, ORDER] + sorted(f[:-3] for f in os.listdir(os.path.join(ROOT, 'models')) if f.endswith('.nn'))
     fine = True
     for model in models:
         model, given, defines = model.partition(':')
