@@ -43,7 +43,9 @@ class Reference:
         self.program, self.masks = program, masks
         self.steps, self.predicted = self.run()
         self.off, self.told = {}, None
-        self.untrained = oracle.untrained(program) | {f'grad.{path}' for path in left_out}
+        self.untrained = set().union(left_out, *[oracle.untrained(program, part) for part in program.parts()])
+        averages = ['ema', *(t.name for t in program.teachers)]
+        self.need_not = {f'grad.{path}' for path in self.untrained} | {f'{path}.{name}' for path in self.untrained for name in averages}
         largest = [flat(v).abs().max().item() for k, v in self.steps[0].items() if k.startswith('grad.') and v.numel()]
         self.largest = max(largest + [1e-12])
 
@@ -62,10 +64,11 @@ class Reference:
                     key = dtype, where, name
                     self.off[key] = max(self.off.get(key, 0.0), d if d == d else float('inf'))
 
-    def as_trained(self, record):
+    def as_trained(self, said):
         """A parameter whose gradient is zero may be trained, or not: weight decay acts on it where a loop passes it by, and does not where a condition is known to leave it out."""
-        trained = [name[len('grad.'):] for name in record if name in self.untrained]
-        left_out = [name[len('grad.'):] for name, g in self.steps[0].items() if name.startswith('grad.') and name not in record and name not in self.untrained and not g.any()]
+        wrote, zero = {name for record in said[:RUNS] for name in record}, {name for record in self.steps for name, v in record.items() if name.startswith('grad.') and not v.any()}
+        trained = [path for path in self.untrained if f'grad.{path}' in wrote]
+        left_out = [name[len('grad.'):] for name in zero - wrote if name[len('grad.'):] not in self.untrained]
         return Reference(self.program, trained, left_out, self.masks) if trained or left_out else self
 
     def tensors(self):
@@ -132,7 +135,7 @@ class Judge:
             if name.startswith('output.') and not outputs and where < RUNS:
                 continue
             if name not in record:
-                if name in reference.untrained or name.endswith('.ema') and f'grad.{name[:-len(".ema")]}' in reference.untrained:
+                if name in reference.need_not:
                     continue
                 raise Failure(f'{what}: {kind_of(name)} is missing', f'{name} is not in step {where}: {sorted(record)}')
             got = torch.tensor(record[name][2], dtype=torch.float64)
@@ -185,6 +188,8 @@ class Judge:
             except Failure as e:
                 if taken and 'cannot have it too' in str(e):
                     raise oracle.Unfit('names that files give to something else, refused')
+                if 'what is differentiated does not depend on this' in str(e):   # where floor or argmax stand between
+                    raise oracle.Unfit('a gradient by what a result does not depend on, refused')
                 raise
             if taken:
                 raise Failure('a name that files give to something else is not refused', f'{taken}\n{text}')
@@ -195,9 +200,9 @@ class Judge:
                 self.masks = [{name: torch.tensor(t[2], dtype=torch.float64) for name, t in record.items() if name.startswith('output.')} for record in said[:RUNS]]
                 reference = Reference(program, masks=self.masks)
             if not hidden:
-                self.compare(reference.as_trained(said[0]), said, dtype, way, whole)
+                self.compare(reference.as_trained(said), said, dtype, way, whole)
             elif dtype in on_host:
-                told = reference.as_trained(said[0])
+                told = reference.as_trained(said)
                 told.told = on_host[dtype]
                 self.compare(told, said, dtype, way, whole, than='the host')
             if target == 'host':
@@ -231,7 +236,7 @@ def names_taken(program):
     o = oracle.Oracle(program)
     o.begin(oracle.batches(program, torch.float64)[0][0])
     paths = set(o.parameters) | set(o.states)
-    others = {'loss', 'loss_scale'} | {name for name, _ in program.metrics + (program.losses if len(program.losses) > 1 else [])}
+    others = {'loss', 'loss_scale'} | {name for name, _ in program.metrics + (program.losses if len(program.losses) > 1 else [])}   # those of phases have a name that no model has in front
     others |= {f'grad.{p}' for p in paths} | {f'{p}.{word}' for p in paths for word in ('exp_avg', 'exp_avg_sq', 'momentum', 'grad_accum', 'ema')}
     return paths & others
 
@@ -249,13 +254,13 @@ def golden_of(program, masks):
     """The program as a golden: what is well conditioned of all that it writes."""
     reference, whole = Reference(program, masks=masks), program.train['accumulate'] == 1
     dtypes = [program.precision] if program.precision else ['f64', 'f32']
-    said = [{} for _ in range(RUNS + 1)]
+    said, gradients = [{} for _ in range(RUNS + 1)], {name: v for record in reference.steps for name, v in record.items() if name.startswith('grad.')}
     for where, name, want in reference.tensors():
         scale = want.abs().max().item() if len(want) else 0
-        g = reference.steps[0].get('grad.' + name.replace('.ema', ''))
+        g = gradients.get('grad.' + name.replace('.ema', ''))
         if g is not None and not g.any():                           # it may be left out of the training: see as_trained
             continue
-        if name in reference.untrained or name.startswith('output.') and not whole and where < RUNS:
+        if name in reference.need_not or name.startswith('output.') and not whole and where < RUNS:
             continue
         if scale > 0 and all(reference.bound(dtype, where, name, want)[0] < golden.BOUND[dtype] * scale for dtype in dtypes):
             said[where][name] = golden.digest(want.tolist())
@@ -277,11 +282,13 @@ def fit(program):
     """Makes the program one that can be judged, or raises oracle.Unfit: settings that match no parameter are left out."""
     o = oracle.Oracle(program)
     o.begin(oracle.batches(program, torch.float64)[0][0])
-    training.fit_groups(program.train, {path: p.shape for path, p in o.parameters.items()})
     try:
-        if len(oracle.untrained(program)) == len(o.parameters):     # all that a loss depends on is frozen
-            program.train['groups'] = []
-            training.fit_groups(program.train, {path: p.shape for path, p in o.parameters.items()})
+        for part in program.parts():
+            shapes = {path: p.shape for path, p in o.parameters.items() if part.trains(path)}
+            training.fit_groups(part.train, shapes)
+            if len(oracle.untrained(program, part)) == len(shapes):     # all that a loss depends on is frozen
+                part.train['groups'] = []
+                training.fit_groups(part.train, shapes)
         oracle.run(program, 1)
     except RuntimeError as e:
         if 'does not require grad' in str(e):

@@ -6,7 +6,7 @@ from fuzzing import training
 from fuzzing.maker import DEEP, LARGEST, MAKERS, NAMES, Maker, count, maker, num, unary
 from fuzzing.golden import HALVES
 from fuzzing.tensors import DRAWS
-from fuzzing.tree import Block, Body, Model, Node, Program, output_name, var, walk, walk_body
+from fuzzing.tree import Block, Body, Model, Node, Phase, Program, Teacher, names_read, output_name, var, walk, walk_body
 
 
 
@@ -228,9 +228,57 @@ def make_training(program, rng):
     if program.half:
         t['loss_scale'] = 1024                                  # the smallest number of f16 is 6e-8
     t['schedule'] = training.make_schedule(rng, t['settings']['lr'])
-    counted = {t['kind'], *(own['optimizer'] for _, own in t['groups'] if 'optimizer' in own)} - set(training.WITHOUT_STEP)
-    t['first'] = 0 if counted else rng.choice((0, 0, 4, 7))
+    t['first'] = 0 if counted(t) else rng.choice((0, 0, 4, 7))
     program.train = t
+
+
+def counted(t):
+    """Whether an optimizer counts its steps."""
+    return bool({t['kind'], *(own['optimizer'] for _, own in t['groups'] if 'optimizer' in own)} - set(training.WITHOUT_STEP))
+
+
+def make_teacher(program, rng):
+    """A model is called with an average of its parameters, and a loss compares what both make."""
+    m = rng.choice(program.models)
+    decay, every = rng.choice(((0.9, None), (0.5, None), (None, 1), (None, 2), (0.5, 2)))
+    program.teachers.append(Teacher('average', m.name, decay, every, [f'taught_{name}' for name in m.outputs]))
+    pairs = [(name, r.type) for name, r in zip(m.outputs, m.body.results) if r.kind == 'f']
+    name, type = rng.choice(pairs)
+    other = unary('sin', var(f'taught_{name}', type))
+    program.losses.append((f'l_taught_{name}', Node('mean', [Node('mul', [var(name, type), other], type=type)], type=('f', ()))))
+
+
+def make_penalty(program, rng):
+    """A loss of how steeply an output rises with an input."""
+    given = [(m, var(name, (kind, shape))) for m in program.models for name, kind, shape, _ in m.inputs if kind == 'f' and name not in m.args]
+    if not given:
+        return
+    m, x = rng.choice(given)
+    name, type = next((name, r.type) for name, r in zip(m.outputs, m.body.results) if r.kind == 'f')
+    slope = Node('grad', [Node('sum', [unary('sin', var(name, type))], type=('f', ())), x], type=x.type)
+    program.losses.append((f'l_slope_{name}', Node('mean', [unary('square', slope)], type=('f', ()))))
+    program.differentiates = True
+
+
+def make_phases(program, rng):
+    """Each model is trained in one phase, by its losses and some of the others'."""
+    models = [m.name for m in program.models]
+    owners = [0, 1, rng.randrange(3)][:len(models)]
+    rng.shuffle(owners)
+    model_of = {name: m.name for m, _, names, teacher in program.calls() if not teacher for name in names}
+    program.inside = not program.teachers and rng.random() < 0.4
+    for k in range(max(owners) + 1):
+        t = training.make_optimizer(rng)
+        t['schedule'], t['clip'] = training.make_schedule(rng, t['settings']['lr']), rng.choice((None, None, 0.1, 1.0))
+        phase = Phase(f'p{k}', [m for m, owner in zip(models, owners) if owner == k], 1 if k == 0 else rng.choice((1, 1, 2)), t)
+        own = lambda n: any(model_of.get(name) in phase.models for name in names_read(n))
+        phase.losses = [(name, n) for name, n in program.losses if own(n) or rng.random() < 0.3]
+        phase.metrics = [(name, n) for name, n in program.metrics if rng.random() < 0.5]
+        program.phases.append(phase)
+    rng.shuffle(program.phases)
+    program.losses, program.metrics = [], []
+    if any(counted(phase.train) for phase in program.phases):
+        program.train['first'] = 0
 
 
 def call_again(program, rng, m):
@@ -294,7 +342,7 @@ def kinds_of(program):
         if n.label:
             labels[n.label, n.op] = labels.get((n.label, n.op), 0) + 1
 
-    t, labels, said = program.train, {}, set()
+    labels, said = {}, set()
     for m in program.models:
         said.update(inside(m.body, ()))
         said.update({'u': 'input u8', 'l': 'input i64', 'i': 'input i32', 'f': 'input at kinks' if below < 0 else 'input f32'}[kind] for _, kind, _, below in m.inputs)
@@ -303,8 +351,13 @@ def kinds_of(program):
     for b in program.blocks:
         said.update(inside(b.body, ('block',)), {f'block of {b.precision}'} if b.precision else ())
     said.update({'tied'} if any(v > 1 for v in labels.values()) else (), {'at kinks'} if program.at_kinks else (), {'names of other things'} if program.spare_names else ())
-    said.update({f'precision {program.precision}'} if program.precision else (), {f'optimizer {t["kind"]}'}, {f'{len(t["groups"])} groups'}, {f'group of {own["optimizer"]}' for _, own in t['groups'] if 'optimizer' in own}, {f'schedule {t["schedule"][0]}'} if t['schedule'] else ())
-    said.update(f'{name} {str(t[name]).split("(")[0]}' for name in ('clip', 'accumulate', 'ema', 'loss_scale') if t[name] and t[name] != 1)
+    said.update({f'precision {program.precision}'} if program.precision else ())
+    for part in program.parts():
+        t = part.train
+        said.update({f'optimizer {t["kind"]}'}, {f'{len(t["groups"])} groups'}, {f'group of {own["optimizer"]}' for _, own in t['groups'] if 'optimizer' in own})
+        said.update({f'schedule {t["schedule"][0]}'} if t['schedule'] else (), {f'clip {t["clip"]}'} if t['clip'] else (), {f'phase every {part.every}'} if part is not program else ())
+    said.update(f'{name} {str(program.train[name]).split("(")[0]}' for name in ('accumulate', 'ema', 'loss_scale') if program.train[name] and program.train[name] != 1)
+    said.update({'phases that call models'} if program.inside else (), {f'average decay={t.decay} every={t.every}' for t in program.teachers}, {'grad in train' for part in program.parts() for name, _ in part.losses if 'l_slope' in name})
     return said
 
 
@@ -353,4 +406,11 @@ def make(seed, size=10):
         first = next((i, r) for i, r in enumerate(program.models[0].body.results) if r.kind == 'f')
         program.metrics.append(('q', Node('mean', [unary('abs', var(f'{program.models[0].name}_{first[0]}', first[1].type))], type=('f', ()))))
     make_training(program, rng)
+    if not dropouts(program, True):                             # their masks are read from outputs that are written once
+        if rng.random() < 0.1:
+            make_penalty(program, rng)
+        if rng.random() < 0.15:
+            make_teacher(program, rng)
+        if len(program.models) > 1 and rng.random() < 0.5:
+            make_phases(program, rng)
     return program

@@ -470,7 +470,7 @@ def _(g, name):
 
 
 def gradient(o, n, t):
-    if not t[1].requires_grad:
+    if not t[1].requires_grad or not t[0].requires_grad:
         raise Unfit('a gradient by a constant')
     dx, = torch.autograd.grad(t[0], t[1], create_graph=True, allow_unused=True)
     return torch.zeros_like(t[1]) if dx is None else dx

@@ -207,7 +207,7 @@ class Maker:
                     made = self.counted(made)
                 if made.label and made.op not in ('call', 'scan'):
                     self.layers.append(made)
-                if self.chance(0.4) and made.op not in ('full', 'iota', 'if', 'scan', 'concat', 'einsum') and made.args:
+                if self.chance(0.4) and made.op not in ('full', 'iota', 'if', 'scan', 'concat', 'stack', 'meshgrid', 'einsum') and made.args:
                     made.attrs['pipe'] = True
                 self.add(made)
 

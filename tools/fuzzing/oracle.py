@@ -41,6 +41,7 @@ class Oracle:
         self.masks, self.seen = {}, {}
         self.random = torch.Generator().manual_seed(seed)
         self.parameters, self.states, self.updates, self.training = {}, {}, {}, True
+        self.averages, self.teaching = {}, False                # of parameters, for teachers; within the call of one
         self.roles = {}                                         # of parameters and states, for value_of_role
         self.scopes, self.used, self.blocks = [], [], {b.name: b for b in program.blocks}
 
@@ -51,6 +52,8 @@ class Oracle:
 
     def kept(self, table, name, shape, role):
         path = self.path(name)
+        if self.teaching and table is self.parameters:
+            return self.averages.get(path, table[path]).detach()
         if path not in table:
             self.roles[path] = role
             table[path] = value_of_role(f'{self.program.seed}.{path}', shape, role).to(self.dtype).requires_grad_(table is self.parameters)
@@ -196,24 +199,27 @@ class Oracle:
 
     # --- a batch
 
-    def forward(self, data, training=True):
-        """({loss: value}, {metric: value}, {model: outputs}) of one batch."""
+    def forward(self, data, training=True, part=None):
+        """({loss: value}, {metric: value}, {model: outputs}) of one batch, in a phase or in all."""
+        part = part or self.program
         if self.program.differentiates:                         # also by inputs
             data = {name: v.detach().requires_grad_() if v.is_floating_point() else v for name, v in data.items()}
         self.training, self.updates, env, outputs = training, {}, dict(data), {}
-        for m in self.program.models:
-            for args, names in m.calls():
-                self.scopes, self.used, self.precision = [], [{}], 'f32' if self.top in ROUNDED else self.top
-                values = [self.value(x, env) for x in m.args_of(args)]
-                self.scopes, self.precision = [m.name] if len(self.program.models) > 1 else [], self.top
-                if self.top in ROUNDED:
-                    values = self.moved(values)
-                self.seen = {r.attrs['name']: output_name(m, i) for i, r in enumerate(m.body.results) if r.op == 'name'}
-                results = self.body(m.body, dict(zip([i[0] for i in m.inputs], values)))
-                outputs.setdefault(m.name, results)
-                env.update(zip(names, results))
+        for m, args, names, teacher in self.program.calls(part):
+            self.scopes, self.used, self.precision = [], [{}], 'f32' if self.top in ROUNDED else self.top
+            values = [self.value(x, env) for x in m.args_of(args)]
+            self.scopes, self.precision = [m.name] if len(self.program.models) > 1 else [], self.top
+            if self.top in ROUNDED:
+                values = self.moved(values)
+            self.seen = {r.attrs['name']: output_name(m, i) for i, r in enumerate(m.body.results) if r.op == 'name'}
+            self.teaching, updates = bool(teacher), dict(self.updates)
+            results = self.body(m.body, dict(zip([i[0] for i in m.inputs], values)))
+            if teacher:
+                results, self.updates, self.teaching = [r.detach() for r in results], updates, False
+            outputs.setdefault(m.name, results)
+            env.update(zip(names, results))
         self.scopes, self.used, self.precision = [], [{}], 'f32' if self.top in ROUNDED else self.top
-        said = [{name: self.value(n, env) for name, n in part} for part in (self.program.losses, self.program.metrics)]
+        said = [{name: self.value(n, env) for name, n in some} for some in (part.losses, part.metrics)]
         return said[0], said[1], outputs
 
     def begin(self, data):
@@ -234,13 +240,61 @@ def batches(program, dtype):
     return parted, joined
 
 
-def untrained(program):
-    """Names of the gradients that a step need not write: of parameters that are frozen or that no loss depends on."""
+def untrained(program, part):
+    """The paths of parameters that are a part's and that are frozen or that no loss depends on: a step need not write their gradients."""
     o = Oracle(program)
     data = batches(program, o.dtype)[0][0]
     o.begin(data)
-    sum(o.forward(data)[0].values()).backward()
-    return {f'grad.{path}' for path, p in o.parameters.items() if p.grad is None or training.settings_of(program.train, path)[1]['frozen']}
+    sum(o.forward(data, part=part)[0].values()).backward()
+    return {path for path, p in o.parameters.items() if part.trains(path) and (p.grad is None or training.settings_of(part.train, path)[1]['frozen'])}
+
+
+class Training:
+    """Of a phase, or of the whole program: its optimizers, and what becomes of the averages of what it trains."""
+
+    def __init__(self, o, part):
+        self.o, self.part, self.t = o, part, o.program.train
+        self.parameters = {path: p for path, p in o.parameters.items() if part.trains(path)}
+        self.optimizers, self.trained = training.optimizers_of(part.train, self.parameters)
+        self.rates = [(g, g['lr']) for optimizer in self.optimizers for g in optimizer.param_groups]
+
+    def step(self, done, steps, parted, averages, trained_too, left_out):
+        """What it writes in its step behind so many; averages: those of ema."""
+        o, part, record = self.o, self.part, {}
+        for g, rate in self.rates:
+            g['lr'] = rate * training.factor(part.train, done, steps)
+        for p in o.parameters.values():
+            p.grad = None
+        prefix = f'{part.name}.' if part.name else ''
+        for data in parted:
+            losses, metrics, outputs = o.forward(data, part=part)
+            total = sum(losses.values())
+            if not torch.isfinite(total):
+                raise Unfit('the loss is not finite')
+            (total / len(parted)).backward()
+            names = dict(losses, **metrics, loss=total) if len(losses) > 1 else dict(metrics, loss=total)
+            for name, v in names.items():
+                record[prefix + name] = record.get(prefix + name, 0) + v.detach() / len(parted)
+            for path, v in o.updates.items():
+                o.states[path] = v.to(o.dtype)
+        for m in o.program.models:
+            record.update({output_name(m, i, part): y.detach().clone() for i, y in enumerate(outputs.get(m.name, ()))})
+        record.update({f'grad.{path}': torch.zeros_like(p) if p.grad is None else p.grad.clone() for path, p in self.parameters.items()})
+        if part.train['clip']:
+            torch.nn.utils.clip_grad_norm_(self.trained, part.train['clip'])
+        for path, p in self.parameters.items():
+            if path in left_out:
+                p.grad = None
+            elif path in trained_too and p.grad is None:
+                p.grad = torch.zeros_like(p)
+        for optimizer in self.optimizers:
+            optimizer.step()
+        for path, p in self.parameters.items():
+            averages[path] += (1 - (self.t['ema'] or 0)) * (p.detach() - averages[path])
+            teacher = o.program.teacher_of(path)
+            if teacher and (done + 1) % (teacher.every or 1) == 0:
+                o.averages[path] += (1 - (teacher.decay or 0)) * (p.detach() - o.averages[path])
+        return record
 
 
 def run(program, steps, dtype=torch.float64, precision=None, rounding=False, seed=0, trained_too=(), left_out=(), masks=None):
@@ -250,46 +304,20 @@ def run(program, steps, dtype=torch.float64, precision=None, rounding=False, see
     parted, _ = batches(program, dtype)
     o.begin(parted[0])
     t = program.train
-    optimizers, trained = training.optimizers_of(t, o.parameters)
-    rates = [(g, g['lr']) for optimizer in optimizers for g in optimizer.param_groups]
+    trainings = [Training(o, part) for part in program.parts()]
     averages = {path: p.detach().clone() for path, p in o.parameters.items()}
+    o.averages = {path: p.detach().clone() for path, p in o.parameters.items() if program.teacher_of(path)}
     said = []
-    for step in range(steps):
-        for g, rate in rates:
-            g['lr'] = rate * training.factor(t, t['first'] + step)
-        o.masks = masks[step] if masks else {}
-        for p in o.parameters.values():
-            p.grad = None
-        record = {}
-        for part in parted:
-            losses, metrics, outputs = o.forward(part)
-            total = sum(losses.values())
-            if not torch.isfinite(total):
-                raise Unfit('the loss is not finite')
-            (total / len(parted)).backward()
-            names = dict(losses, **metrics, loss=total) if len(losses) > 1 else dict(metrics, loss=total)
-            for name, v in names.items():
-                record[name] = record.get(name, 0) + v.detach() / len(parted)
-            for path, v in o.updates.items():
-                o.states[path] = v.to(dtype)
-        for m in program.models:
-            record.update({output_name(m, i): y.detach().clone() for i, y in enumerate(outputs[m.name])})
-        record.update({f'grad.{path}': torch.zeros_like(p) if p.grad is None else p.grad.clone() for path, p in o.parameters.items()})
-        if t['clip']:
-            torch.nn.utils.clip_grad_norm_(trained, t['clip'])
-        for path in left_out:
-            o.parameters[path].grad = None
-        for path in trained_too:
-            if o.parameters[path].grad is None:
-                o.parameters[path].grad = torch.zeros_like(o.parameters[path])
-        for optimizer in optimizers:
-            optimizer.step()
-        for path, p in o.parameters.items():
-            averages[path] += (1 - (t['ema'] or 0)) * (p.detach() - averages[path])
+    for step in range(t['first'], t['first'] + steps):
+        o.masks, record = masks[step - t['first']] if masks else {}, {}
+        for x in trainings:
+            if (step + 1) % x.part.every == 0:
+                record.update(x.step(step // x.part.every, golden.STEPS // x.part.every, parted, averages, trained_too, left_out))
         record.update({path: p.detach().clone() for path, p in o.parameters.items()})
         record.update({path: v.detach().clone() for path, v in o.states.items()})
+        record.update({f'{path}.{program.teacher_of(path).name}': v.clone() for path, v in o.averages.items()})
         if t['ema']:
-            record.update({path + '.ema': v.clone() for path, v in averages.items() if any(o.parameters[path] is p for p in trained)})
+            record.update({path + '.ema': averages[path].clone() for x in trainings for path, p in x.parameters.items() if any(p is q for q in x.trained)})
         said.append(record)
     if t['ema']:
         for path, p in o.parameters.items():

@@ -2,7 +2,7 @@
 import copy
 
 from fuzzing import check, oracle
-from fuzzing.tree import Node, bodies
+from fuzzing.tree import Node, bodies, names_read
 
 PLAIN = {'groups': [], 'clip': None, 'accumulate': 1, 'ema': None, 'loss_scale': None, 'schedule': None, 'first': 0, 'settings': {'lr': 0.01}}
 DECORATION = 'label', 'pipe', 'init', 'reverse', 'then'
@@ -10,26 +10,43 @@ DECORATION = 'label', 'pipe', 'init', 'reverse', 'then'
 
 def without(p, gone):
     """Leaves out what is computed of these outputs; models are called with inputs in their place."""
-    p.losses = [x for x in p.losses if not names(x[1]) & gone]
-    p.metrics = [x for x in p.metrics if not names(x[1]) & gone]
+    for part in p.parts():
+        part.losses = [x for x in part.losses if not names_read(x[1]) & gone]
+        part.metrics = [x for x in part.metrics if not names_read(x[1]) & gone]
     for m in p.models:
         for args, _ in m.calls():
             for name, kind, shape, below in m.inputs:
-                if name in args and names(args[name]) & gone:
+                if name in args and names_read(args[name]) & gone:
                     del args[name]
                     p.data[name] = kind, shape, below
     trim(p)
 
 
 def without_model(p, i):
+    gone = {name for m, _, names, _ in p.calls() if m is p.models[i] for name in names}
     m = p.models.pop(i)
-    without(p, set(m.outputs + m.outputs_again))
+    p.teachers = [t for t in p.teachers if t.model != m.name]
+    for phase in p.phases:
+        phase.models = [name for name in phase.models if name != m.name]
+    p.phases = [phase for phase in p.phases if phase.models]
+    without(p, gone)
 
 
 def without_output(p, model, i):
     m = p.models[model]
     m.body.results.pop(i)
-    without(p, {names.pop(i) for _, names in m.calls()})
+    without(p, {names.pop(i) for other, _, names, _ in p.calls() if other is m})
+
+
+def without_teacher(p):
+    gone = set(p.teachers.pop().outputs)
+    without(p, gone)
+
+
+def at_once(p):
+    """Without phases: each loss once."""
+    p.losses, p.metrics = (list({name: (name, n) for phase in p.phases for name, n in getattr(phase, some)}.values()) for some in ('losses', 'metrics'))
+    p.phases, p.inside = [], False
 
 
 def called_once(p, model):
@@ -44,10 +61,6 @@ def plainly(p, model):
     p.data.update({i[0]: i[1:] for i in m.inputs})
     m.args = {}
     trim(p)
-
-
-def names(n):
-    return {n.attrs['name']} if n.op == 'name' else set().union(*[names(x) for x in n.args])
 
 
 def names_in(b):
@@ -82,7 +95,7 @@ def trim(p):
         for args, _ in m.calls():
             for name in set(args) - {i[0] for i in m.inputs}:
                 del args[name]
-    used = set().union(*[names(x) for m in p.models for args, _ in m.calls() for x in m.args_of(args)], *[names(n) for _, n in p.losses + p.metrics])
+    used = set().union(*[names_read(x) for m in p.models for args, _ in m.calls() for x in m.args_of(args)], *[names_read(n) for part in p.parts() for _, n in part.losses + part.metrics])
     p.data = {k: v for k, v in p.data.items() if k in used}
     called = set().union(*[calls_in(b) for b in bodies(p)])
     p.blocks = [b for b in p.blocks if b.name in called]
@@ -102,8 +115,9 @@ def slots(p):
         for i, r in enumerate(b.results):
             yield b.results, i
             yield from inside(r)
-    for loss in p.losses:
-        yield from inside(loss[1])
+    for part in p.parts():
+        for loss in part.losses:
+            yield from inside(loss[1])
 
 
 def leaf(type, value=0.5):
@@ -138,14 +152,24 @@ def candidates(p):
     for b, block in enumerate(p.blocks):
         if block.precision:
             yield changed(lambda q: setattr(q.blocks[b], 'precision', None))
-    if p.train['kind'] != 'sgd':
-        yield changed(lambda q: q.train.update(PLAIN, kind='sgd'))
-    for part in 'losses', 'metrics':
-        for i in range(len(getattr(p, part))):
-            yield changed(lambda q: (getattr(q, part).pop(i), trim(q)))
-    for name, value in PLAIN.items():
-        if p.train[name] != value:
-            yield changed(lambda q: q.train.update({name: value}))
+    if p.phases:
+        yield changed(at_once)
+    if p.inside:
+        yield changed(lambda q: setattr(q, 'inside', False))
+    if p.teachers:
+        yield changed(without_teacher)
+    for k, part in enumerate(p.parts()):
+        if part.train['kind'] != 'sgd':
+            yield changed(lambda q: q.parts()[k].train.update(PLAIN, kind='sgd'))
+        for some in 'losses', 'metrics':
+            for i in range(len(getattr(part, some))):
+                yield changed(lambda q: (getattr(q.parts()[k], some).pop(i), trim(q)))
+        if part.every > 1:
+            yield changed(lambda q: setattr(q.parts()[k], 'every', 1))
+    for train in [lambda q: q.train] + [lambda q, k=k: q.phases[k].train for k in range(len(p.phases))]:
+        for name, value in PLAIN.items():
+            if train(p).get(name, value) != value:
+                yield changed(lambda q: train(q).update({name: value}))
     for b, body in enumerate(bodies(p)):
         for i in range(len(body.statements)):
             yield changed(lambda q: (list(bodies(q))[b].statements.pop(i), trim(q)))

@@ -8,7 +8,6 @@ import torch
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..'))
 from make_optimizers import Lamb, Lion, Muon
-from fuzzing.golden import STEPS
 from fuzzing.tree import EPS
 
 FIRST = 'sgd', 'momentum', 'adam', 'adamw'
@@ -143,30 +142,30 @@ def restarts(done, T_0, T_mult=1):
     return cosine(done / length)
 
 
-def one_cycle(step, pct_start):
-    top, first = pct_start * STEPS - 1, 1 / 25
+def one_cycle(step, steps, pct_start):
+    top, first = pct_start * steps - 1, 1 / 25
     if step <= top:
         return 1 + (first - 1) * cosine(step / top)
-    return first * 1e-4 + (1 - first * 1e-4) * cosine((step - top) / (STEPS - 1 - top))
+    return first * 1e-4 + (1 - first * 1e-4) * cosine((step - top) / (steps - 1 - top))
 
 
-# the factor of the rate in a step, counted from 0 behind the warm-up, before the floor is put under it: (step, part of the steps, arguments)
+# the factor of the rate in a step, counted from 0 behind the warm-up, before the floor is put under it: (step, part of the steps, arguments, steps)
 SCHEDULES = {
-    'constant': lambda step, part, a: 1,
-    'cosine': lambda step, part, a: cosine(part),
-    'linear': lambda step, part, a: 1 - part,
-    'step': lambda step, part, a: a['gamma'] ** (step // a['every']),
-    'exponential': lambda step, part, a: a['gamma'] ** step,
-    'polynomial': lambda step, part, a: (1 - part) ** a['power'],
+    'constant': lambda step, part, a, steps: 1,
+    'cosine': lambda step, part, a, steps: cosine(part),
+    'linear': lambda step, part, a, steps: 1 - part,
+    'step': lambda step, part, a, steps: a['gamma'] ** (step // a['every']),
+    'exponential': lambda step, part, a, steps: a['gamma'] ** step,
+    'polynomial': lambda step, part, a, steps: (1 - part) ** a['power'],
     'inverse_square_root': None,
-    'warmup_stable_decay': lambda step, part, a: min(1, (STEPS - a.get('warmup', 0) - step) / a['decay']),
-    'cosine_restarts': lambda step, part, a: restarts(step, a['T_0'], a.get('T_mult', 1)),
+    'warmup_stable_decay': lambda step, part, a, steps: min(1, (steps - a.get('warmup', 0) - step) / a['decay']),
+    'cosine_restarts': lambda step, part, a, steps: restarts(step, a['T_0'], a.get('T_mult', 1)),
     'one_cycle': None,
 }
 
 
-def factor(t, step):
-    """Of the learning rate in a step (docs/language.md): a warm-up from 1/(warmup+1) to 1, then down to a floor."""
+def factor(t, step, steps):
+    """Of the learning rate in one of so many steps (docs/language.md): a warm-up from 1/(warmup+1) to 1, then down to a floor."""
     if not t['schedule']:
         return 1
     kind, a = t['schedule']
@@ -174,8 +173,8 @@ def factor(t, step):
     if kind == 'inverse_square_root':
         return min((step + 1) / max(1, warmup), math.sqrt(max(1, warmup) / (step + 1)))
     if kind == 'one_cycle':
-        return one_cycle(step, a['pct_start'])
+        return one_cycle(step, steps, a['pct_start'])
     if step < warmup:
         return (step + 1) / (warmup + 1)
-    share = SCHEDULES[kind](step - warmup, (step - warmup) / (STEPS - warmup), a)
+    share = SCHEDULES[kind](step - warmup, (step - warmup) / (steps - warmup), a, steps)
     return max(floor, share) if kind in ('step', 'exponential') else floor + (1 - floor) * share

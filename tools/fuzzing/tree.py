@@ -61,13 +61,56 @@ class Model:
         return [args.get(name) or var(name, (kind, shape)) for name, kind, shape, _ in self.inputs]
 
 
+class Phase:
+    """models: the names of those that it trains; every: of how many steps it is one; train: its optimizer, groups, schedule and clip, see optimizer_lines."""
+
+    def __init__(self, name, models, every, train):
+        self.name, self.models, self.every, self.train, self.losses, self.metrics = name, models, every, train, [], []
+
+    def trains(self, path):
+        return path.split('.')[0] in self.models
+
+
+class Teacher:
+    """A model called with an average of its parameters, name, which has the outputs."""
+
+    def __init__(self, name, model, decay, every, outputs):
+        self.name, self.model, self.decay, self.every, self.outputs = name, model, decay, every, outputs
+
+
 class Program:
-    """train: what the settings of the train section are, see training_lines; data: {name: (kind, shape, below)} of all inputs; rows: of all inputs, or None where each has its own number;
-    precision: of the file, or None; at_kinks: parameters are halves, so that functions are evaluated where they have kinks; differentiates: it has a grad."""
+    """train: what the settings of the train section are, see optimizer_lines and shared_lines; data: {name: (kind, shape, below)} of all inputs; rows: of all inputs, or None where each has its own number;
+    precision: of the file, or None; at_kinks: parameters are halves, so that functions are evaluated where they have kinks; differentiates: it has a grad.
+    phases: they have the losses, the metrics and all that is said of optimizers; inside: each calls the models that it needs, which stand outside of all else."""
+
+    name, every = None, 1
 
     def __init__(self, seed):
         self.seed, self.blocks, self.models, self.data, self.losses, self.metrics, self.train, self.rows = seed, [], [], {}, [], [], {}, None
-        self.precision, self.at_kinks, self.differentiates = None, False, False
+        self.precision, self.at_kinks, self.differentiates, self.phases, self.inside, self.teachers = None, False, False, [], False, []
+
+    def parts(self):
+        """What a step does one after the other: its phases, or all at once."""
+        return self.phases or [self]
+
+    def trains(self, path):
+        return True
+
+    def teacher_of(self, path):
+        return next((t for t in self.teachers if len(self.models) == 1 or path.split('.')[0] == t.model), None)
+
+    def calls(self, part=None):
+        """[(model, arguments, names of the outputs, teacher or None)] of what a part computes, or of all."""
+        calls = [(m, args, names, None) for m in self.models for args, names in m.calls()]
+        calls += [(m, m.args, t.outputs, t) for t in self.teachers for m in self.models if m.name == t.model]
+        if not self.inside or part in (None, self):
+            return calls
+        needed, kept = set().union(*[names_read(n) for _, n in part.losses + part.metrics]), []
+        for m, args, names, teacher in reversed(calls):
+            if needed & set(names):
+                needed |= set().union(*[names_read(x) for x in m.args_of(args)])
+                kept.insert(0, (m, args, names, teacher))
+        return kept
 
     def copy(self):
         return copy.deepcopy(self)
@@ -87,9 +130,10 @@ def sizes(shape):
     return '[' + ', '.join(map(str, shape)) + ']'
 
 
-def output_name(model, i):
-    """Of a result in the file that a step writes."""
-    return f'output.{model.name}' + (f'.{i}' if len(model.outputs) > 1 else '')
+def output_name(model, i, part=None):
+    """Of a result in the file that a step, or a prediction, writes."""
+    phase = f'{part.name}.' if part and part.name else ''
+    return f'output.{phase}{model.name}' + (f'.{i}' if len(model.outputs) > 1 else '')
 
 
 def text_type(kind, shape):
@@ -199,7 +243,7 @@ def body_lines(body, indent):
     return lines
 
 
-def training_lines(t):
+def optimizer_lines(t):
     words = lambda settings: ', '.join(f'{k}={number(v)}' for k, v in settings.items())
     yield f'optimizer {t["kind"]}({words(t["settings"])})'
     for pattern, settings in t['groups']:
@@ -207,10 +251,35 @@ def training_lines(t):
         yield f'group "{pattern}", ' + (f'{kind}({words(own)})' if kind else words(own))
     if t['schedule']:
         yield f'schedule {t["schedule"][0]}({words(t["schedule"][1])})'
-    for name in 'clip', 'accumulate', 'ema', 'loss_scale':
+    if t['clip'] is not None:
+        yield f'clip {t["clip"]}'
+
+
+def shared_lines(t):
+    for name in 'accumulate', 'ema', 'loss_scale':
         if t[name] is not None and (name, t[name]) != ('accumulate', 1):
             yield f'{name} {t[name]}'
     yield f'steps {STEPS}'
+
+
+def call_lines(p, part):
+    for m, args, outputs, teacher in p.calls(part):
+        if teacher:
+            how = [f'decay={teacher.decay}'] * (teacher.decay is not None) + [f'every={teacher.every}'] * (teacher.every is not None)
+            yield f'average {teacher.name} = {m.name}, {", ".join(how)}'
+        words = [*map(show, m.args_of(args)), *([f'parameters={teacher.name}'] if teacher else [])]
+        yield f'{", ".join(outputs)} = {m.name}({", ".join(words)})'
+
+
+def part_lines(p, part):
+    """What a phase, or a training without phases, computes and learns from."""
+    if part is p or p.inside:
+        yield from call_lines(p, part)
+    yield from (f'loss {name} = {show(n)}' for name, n in part.losses)
+    yield from (f'metric {name} = {show(n)}' for name, n in part.metrics)
+    yield from optimizer_lines(part.train)
+    if part is not p:
+        yield f'parameters {", ".join(part.models)}'
 
 
 def print_program(p):
@@ -228,11 +297,16 @@ def print_program(p):
     whole = '' if p.rows else ', whole=true'                     # inputs need not have as many records each
     fields = ', '.join(number(n) for n in names)
     lines.append(f'    data {", ".join(names)} = safetensors("data.safetensors", fields=[{fields}]{whole}{typed})')
-    for m in p.models:
-        lines += [f'    {", ".join(outputs)} = {m.name}({", ".join(map(show, m.args_of(args)))})' for args, outputs in m.calls()]
-    lines += [f'    loss {name} = {show(n)}' for name, n in p.losses]
-    lines += [f'    metric {name} = {show(n)}' for name, n in p.metrics]
-    return '\n'.join(lines + ['    ' + line for line in training_lines(p.train)] + ['}', ''])
+    lines += ['    ' + line for line in call_lines(p, None)] if p.phases and not p.inside else []
+    for part in p.parts():
+        inner = ['    ' + line for line in part_lines(p, part)]
+        lines += inner if part is p else [f'    phase {part.name} {{', *('    ' + line for line in inner), '    }' + (f' every {part.every}' if part.every > 1 else '')]
+    return '\n'.join(lines + ['    ' + line for line in shared_lines(p.train)] + ['}', ''])
+
+
+def names_read(n):
+    """What an expression of the train section reads."""
+    return {n.attrs['name']} if n.op == 'name' else set().union(*map(names_read, n.args))
 
 
 def walk(n):
