@@ -286,7 +286,7 @@ static bool chain_states(MlirOperation func) {
     Order o = order_of(func);
     for (int i = 0; i < o.n; i++)
       if (nn_op_of(o.ops[i]) == NN_OP_rank_send) after = mlirOperationGetResult(o.ops[i], 0);
-    bool *update = allocate_array((size_t)o.n + 1, sizeof *update);
+    bool *update = allocate_array((size_t)o.n, sizeof *update);
     ok = mark_updates(func, &o, states + first, length, update);
     if (ok) {
       mark_feeders(&o, update);
