@@ -155,7 +155,7 @@ static size_t calls_of(const NncFunction *f) {
 bool costs_write(const char *path, int n, Executor *const *executors) {
   size_t total = 0;
   for (int i = 0; i < n; i++) total += calls_of(executor_function(executors[i]));
-  Cost *costs = xcalloc(total + 1, sizeof *costs);
+  Cost *costs = xcalloc(total, sizeof *costs);
   int used = 0;
   for (int i = 0; i < n; i++) used = add_calls(costs, used, executors[i]);
   used = merge(costs, used);
