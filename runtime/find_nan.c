@@ -25,13 +25,13 @@ static char *name_at(const NncFunction *f, int64_t offset) {
   return t ? xasprintf(" (%s)", t->name) : xstrdup("");
 }
 
-// A NaN, or where there is none an infinity, in a buffer that a step wrote. False: a NaN was reported.
 // Of a step that computes several operations.
 static const char *advice(const NncStep *step) {
   bool several = step->kind == NNC_STEP_KERNEL && step->where && strchr(step->where, ',');
   return several ? "\n  nnc --fuse=none makes each operation a step of its own, so that it is told which" : "";
 }
 
+// A NaN, or where there is none an infinity, in a buffer that a step wrote. False: a NaN was reported.
 static bool look_at(const Search *s, const NncStep *step, int buffer, int64_t offset, const char *iteration,
                     const Arena *arena) {
   int64_t values = step->buffer_values[buffer];
