@@ -210,7 +210,8 @@ def show(n, indent=1):
     rest = positional + [f'{k}={v}' for k, v in tensors.items()] + [f'{k}={number(v)}' for k, v in given.items()] + ([f'init={a["init"]}'] if 'init' in a else [])
     name = a['block'] if op == 'call' else WRITTEN.get(op, op)
     if a.get('pipe') and words:
-        first = show(n.args[0], indent) if n.args[0].op in INFIX or n.args[0].attrs.get('pipe') else inner(n.args[0])
+        bare = words[0].startswith('[') or n.args[0].op in INFIX or n.args[0].attrs.get('pipe')
+        first = words[0] if bare else inner(n.args[0])
         return f'{first} |> ' + (call(name, words[1:] + rest, n.label) if words[1:] + rest else name + (f' as {n.label}' if n.label else ''))
     return call(name, words + rest, n.label) + (f' |> {a["then"]}' if 'then' in a else '')
 
