@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "passes/ptr_map.h"
+#include "support/ptr_map.h"
 
 static uint64_t hash_bytes(uint64_t hash, const char *data, size_t size) {
   for (size_t i = 0; i < size; i++) hash = (hash ^ (unsigned char)data[i]) * 0x100000001b3ULL;

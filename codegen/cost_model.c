@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "codegen/op_records.h"
-#include "passes/ptr_map.h"
 #include "support/alloc.h"
 #include "support/integers.h"
+#include "support/ptr_map.h"
 
 static double lesser(double a, double b) { return a < b ? a : b; }
 

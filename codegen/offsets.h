@@ -4,7 +4,7 @@
 
 #include "ir/ir.h"
 #include "passes/plan/plan.h"
-#include "passes/ptr_map.h"
+#include "support/ptr_map.h"
 
 typedef struct Offsets {
   PtrMap ids;   // MlirValue -> index into at

@@ -6,7 +6,7 @@
 #include "codegen/offsets.h"
 #include "codegen/target.h"
 #include "passes/plan/plan.h"
-#include "passes/ptr_map.h"
+#include "support/ptr_map.h"
 #include "support/text.h"
 
 // program.c: the step tables. folder: where the long arrays of numbers go, for program.c to include; NULL: they are

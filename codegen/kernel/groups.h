@@ -3,7 +3,7 @@
 #define NNC_CODEGEN_KERNEL_GROUPS_H
 
 #include "ir/ir.h"
-#include "passes/ptr_map.h"
+#include "support/ptr_map.h"
 
 // Calls that are made one launch, which runs where the last of them stands. No step in between, and none of them,
 // touches what another writes.

@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "passes/passes.h"
-#include "passes/ptr_map.h"
 #include "runtime/runtime.h"
 #include "support/alloc.h"
+#include "support/ptr_map.h"
 #include "support/text.h"
 #include "support/version.h"
 

@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "passes/passes.h"
-#include "passes/ptr_map.h"
 #include "passes/rewrite.h"
 #include "support/alloc.h"
+#include "support/ptr_map.h"
 
 void sweep_activate(Sweep *s, MlirValue v) {
   ptr_map_set(&s->active, v.ptr, s->n);

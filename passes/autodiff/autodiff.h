@@ -4,7 +4,7 @@
 #define NNC_PASSES_AUTODIFF_H
 
 #include "ir/ir.h"
-#include "passes/ptr_map.h"
+#include "support/ptr_map.h"
 
 // --- autodiff.c: one backward sweep ---
 

@@ -8,10 +8,10 @@
 
 #include "passes/autodiff/autodiff.h"
 #include "passes/passes.h"
-#include "passes/ptr_map.h"
 #include "passes/rewrite.h"
 #include "support/alloc.h"
 #include "support/bytes.h"
+#include "support/ptr_map.h"
 #include "support/text.h"
 
 static void read_shards(MlirOperation root, Optimizer *o) {

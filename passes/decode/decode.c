@@ -14,9 +14,9 @@
 
 #include "passes/decode/decode.h"
 #include "passes/passes.h"
-#include "passes/ptr_map.h"
 #include "passes/rewrite.h"
 #include "support/alloc.h"
+#include "support/ptr_map.h"
 
 enum { MAX_DEPTH = 64 };   // of what is followed back for its value at a position
 

@@ -7,10 +7,10 @@
 #include "passes/distribute/distribute.h"
 #include "passes/passes.h"
 #include "passes/plan/plan.h"
-#include "passes/ptr_map.h"
 #include "passes/rewrite.h"
 #include "support/alloc.h"
 #include "support/bytes.h"
+#include "support/ptr_map.h"
 
 // Of a bucket. Large beside what a message costs (25 MiB take 2.5 ms at 10 GB/s, the message itself some 10 us), small
 // beside the gradients of a network for which that matters, so that most of them are exchanged while the backward pass

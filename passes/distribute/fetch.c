@@ -5,9 +5,9 @@
 #include "passes/distribute/distribute.h"
 #include "passes/passes.h"
 #include "passes/plan/plan.h"
-#include "passes/ptr_map.h"
 #include "passes/rewrite.h"
 #include "support/alloc.h"
+#include "support/ptr_map.h"
 
 // So many steps between two readers, and what they read is gathered again: to keep it takes its bytes meanwhile.
 enum { STRETCH = 12 };

@@ -9,9 +9,9 @@
 
 #include "passes/passes.h"
 #include "passes/plan/plan.h"
-#include "passes/ptr_map.h"
 #include "passes/rewrite.h"
 #include "support/alloc.h"
+#include "support/ptr_map.h"
 
 static MlirAttribute attribute(MlirOperation op, const char *name) {
   return mlirOperationGetAttributeByName(op, nn_string_ref(name));

@@ -9,7 +9,7 @@
 #define NNC_PASSES_FUSE_H
 
 #include "ir/ir.h"
-#include "passes/ptr_map.h"
+#include "support/ptr_map.h"
 
 typedef enum FuseClass {
   FUSE_FIXED,    // stays in the public function: library ops, marks, aliases (reshape, contiguous slice), the return

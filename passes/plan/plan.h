@@ -12,7 +12,7 @@
 #include <stdio.h>
 
 #include "passes/passes.h"
-#include "passes/ptr_map.h"
+#include "support/ptr_map.h"
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Lanes: a step runs on one of them, behind the steps of its lane that stand before it and behind those of other lanes

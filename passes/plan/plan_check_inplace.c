@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "passes/plan/plan.h"
-#include "passes/ptr_map.h"
+#include "support/ptr_map.h"
 
 // What a value of a kernel's body has read of one argument when its element at some index is made. A bit set.
 enum {

@@ -7,7 +7,7 @@
 #define NNC_PASSES_RECOMPUTE_H
 
 #include "ir/ir.h"
-#include "passes/ptr_map.h"
+#include "support/ptr_map.h"
 
 typedef enum RecomputeMode {
   RECOMPUTE_NONE,      // what backward ops read is kept

@@ -7,9 +7,9 @@
 #include <stdlib.h>
 
 #include "passes/passes.h"
-#include "passes/ptr_map.h"
 #include "passes/rewrite.h"
 #include "support/alloc.h"
+#include "support/ptr_map.h"
 
 #define MAX_ROUNDS 10
 

@@ -3,7 +3,7 @@
 #define NNC_PASSES_SIMPLIFY_H
 
 #include "ir/ir.h"
-#include "passes/ptr_map.h"
+#include "support/ptr_map.h"
 
 // ---------------------------------------------------------------------------------------------------------------------
 // The rewrite rules of simplify for an op of that kind. Each returns the value that replaces op's only result, which

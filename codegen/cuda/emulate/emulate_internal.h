@@ -3,9 +3,9 @@
 #define NNC_CODEGEN_CUDA_EMULATE_INTERNAL_H
 
 #include "codegen/cuda/emulate/emulate.h"
-#include "passes/ptr_map.h"
 #include "runtime/cuda/emulator/emulator.h"
 #include "support/alloc.h"
+#include "support/ptr_map.h"
 #include "support/text.h"
 
 enum { SPACE_GENERIC = 0, SPACE_GLOBAL = 1, SPACE_SHARED = 3, SPACE_CONSTANT = 4, SPACE_LOCAL = 5 };

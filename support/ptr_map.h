@@ -1,8 +1,7 @@
-// A hash map from pointers (handles of MLIR operations, values, attributes) to non-negative ints, used by the passes to
-// number what they walk over. Zero-initialise to create; iteration is not offered, so that no pass can depend on
-// addresses.
-#ifndef NNC_PASSES_PTR_MAP_H
-#define NNC_PASSES_PTR_MAP_H
+// A hash map from pointers (handles of MLIR operations, values, attributes) to non-negative ints, to number what is
+// walked over. Zero-initialise to create; iteration is not offered, so that nothing can depend on addresses.
+#ifndef NNC_SUPPORT_PTR_MAP_H
+#define NNC_SUPPORT_PTR_MAP_H
 
 #include <stddef.h>
 

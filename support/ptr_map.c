@@ -1,5 +1,5 @@
 // Open addressing with linear probing over a multiplicative hash of the address.
-#include "passes/ptr_map.h"
+#include "support/ptr_map.h"
 
 #include <assert.h>
 #include <stdint.h>
