@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "compiler/elaborate_internal.h"
+#include "support/ptr_map.h"
 
 Function *function_begin(Elaborator *e, const char *name, Mode mode) {
   Function *f = elaborator_alloc(e, sizeof *f);
@@ -337,19 +338,25 @@ static MlirValue add_argument(MlirOperation func, NnType type, MlirLocation loc)
   return mlirBlockAddArgument(nn_function_body(func), nn_type_to_mlir(mlirOperationGetContext(func), &type), loc);
 }
 
-// What is returned, or kept, unchanged. A state that keeps its own value is not updated.
-static void replace_results(Function *f, MlirValue value, MlirValue arg) {
-  for (int k = 0; k < f->n_outputs; k++)
-    if (mlirValueEqual(f->outputs[k].value, value)) f->outputs[k].value = arg;
-  for (int k = 0; k < f->n_slots; k++)
-    if (mlirValueEqual(f->slots[k].updated, value) && !mlirValueEqual(f->slots[k].value, value))
-      f->slots[k].updated = arg;
+// What is returned, or kept, unchanged: arguments by the values that stood for them. A state that keeps its own value
+// is not updated.
+static void return_arguments(Function *f, MlirBlock body, const PtrMap *argument_of) {
+  for (int k = 0; k < f->n_outputs; k++) {
+    int arg = ptr_map_get(argument_of, f->outputs[k].value.ptr);
+    if (arg >= 0) f->outputs[k].value = mlirBlockGetArgument(body, arg);
+  }
+  for (int k = 0; k < f->n_slots; k++) {
+    Slot *s = &f->slots[k];
+    int arg = mlirValueEqual(s->updated, s->value) ? -1 : ptr_map_get(argument_of, s->updated.ptr);
+    if (arg >= 0) s->updated = mlirBlockGetArgument(body, arg);
+  }
 }
 
 static void write_arguments(Elaborator *e, Function *f, MlirOperation func, int *index_of_slot) {
   MlirLocation loc = f->builder.loc;
   MlirContext ctx = mlirOperationGetContext(func);
   int n = 0;
+  PtrMap argument_of = {0};
   MlirAttribute *dictionaries = elaborator_alloc(e, sizeof *dictionaries * (size_t)(f->n_inputs + f->n_slots + 1));
   for (int i = 0; i < f->n_inputs; i++, n++) {
     int64_t limit = index_limit(e->module, f->inputs[i].value, 0);
@@ -366,7 +373,7 @@ static void write_arguments(Elaborator *e, Function *f, MlirOperation func, int 
       attrs[n_attrs++] = NN_STR(ATTR_std, staging->std);
     }
     MlirValue arg = add_argument(func, f->inputs[i].type, loc);
-    replace_results(f, f->inputs[i].value, arg);
+    ptr_map_set(&argument_of, f->inputs[i].value.ptr, n);
     mlirValueReplaceAllUsesOfWith(f->inputs[i].value, arg);
     dictionaries[n] = nn_attr_dictionary(ctx, n_attrs, attrs);
   }
@@ -394,11 +401,13 @@ static void write_arguments(Elaborator *e, Function *f, MlirOperation func, int 
       if (s->every) attrs[n_attrs++] = NN_F64A(ATTR_decay, s->decay), attrs[n_attrs++] = NN_I64(ATTR_every, s->every);
       MlirValue arg = add_argument(func, s->type, loc);
       dictionaries[n] = nn_attr_dictionary(ctx, n_attrs, attrs);
-      replace_results(f, s->value, arg);
+      ptr_map_set(&argument_of, s->value.ptr, n);
       mlirValueReplaceAllUsesOfWith(s->value, arg);
       index_of_slot[i] = n++;
     }
   }
+  return_arguments(f, nn_function_body(func), &argument_of);
+  ptr_map_free(&argument_of);
   nn_function_set_arg_attrs(func, n, dictionaries);
 }
 
