@@ -17,6 +17,7 @@
 #include "test/check.h"
 #include "test/codegen/buffers.c"
 #include "test/codegen/emulate.c"
+#include "test/runtime/operation.h"
 #include "test_target.h"
 
 // packed: the same with one tensor for all gradients; null: none
@@ -103,15 +104,12 @@ static void execute(NncAttention *a, int n, int n_inputs, const Tensor *x, void 
   nnc_library_set_threads(threads);
   omp_set_num_threads(threads);
   a->scratch_bytes = nnc_attention_scratch(a);
-  void *workspace = aligned_alloc(64, (size_t)a->scratch_bytes);
-  memset(workspace, 0xff, (size_t)a->scratch_bytes);   // NaN
   for (int i = n_inputs; i < n; i++) memset(memory[i], 0xff, (size_t)tensor_bytes(&x[i]));
   char error[256] = "";
   NncLibrary *library = nnc_library_open(threads);
   const NncOperation *op = nnc_attention_prepare(library, a, error, sizeof error);
-  CHECK(op && nnc_operation_execute(op, memory, workspace), "%s", error);
+  run_operation(op, error, memory, a->scratch_bytes, 1);
   nnc_library_close(library);
-  free(workspace);
 }
 
 // A tolerance for a GPU: sums in another order may turn the rounding of an operand to tf32.

@@ -100,15 +100,7 @@ static void check_conv(NncConv c, bool preferred) {
   char error[200] = "";
   NncLibrary *library = nnc_library_open(nnc_library_threads());
   const NncOperation *op = nnc_conv_prepare(library, &c, error, sizeof error);
-  CHECK(op != NULL, "%s", error);
-  unsigned char *workspace = aligned_alloc(64, (size_t)c.scratch_bytes + 64);
-  memset(workspace, 0xff, (size_t)c.scratch_bytes + 64);
-  for (int repeat = 0; op && repeat < 2; repeat++) CHECK(nnc_operation_execute(op, buffers, workspace), "execute");
-  for (int i = 0; i < 64; i++)
-    if (workspace[c.scratch_bytes + i] != 0xff) {
-      CHECK(0, "wrote beyond the workspace");
-      break;
-    }
+  run_operation(op, error, buffers, c.scratch_bytes, 2);
 
   double worst = 0, scale = 1e-30;
   for (int64_t i = 0; i < size[2]; i++) {
@@ -125,7 +117,7 @@ static void check_conv(NncConv c, bool preferred) {
         c.channels_last ? "nhwc" : "nchw", layout, nnc_conv_implementation(&c), worst / scale);
   for (int i = 0; i < 3; i++) free(buffers[i]);
   if (want_laid != want) free(want_laid);
-  free(a), free(b), free(want), free(b_laid), free(workspace);
+  free(a), free(b), free(want), free(b_laid);
   nnc_library_close(library);
 }
 
@@ -391,9 +383,7 @@ static void run_conv(NncConv c, void *a, void *b, void *out) {
   c.scratch_bytes = nnc_conv_scratch(&c);
   NncLibrary *library = nnc_library_open(nnc_library_threads());
   const NncOperation *op = nnc_conv_prepare(library, &c, error, sizeof error);
-  void *workspace = aligned_alloc(64, (size_t)c.scratch_bytes + 64);
-  CHECK(op && nnc_operation_execute(op, (void *[3]){a, b, out}, workspace), "%s", error);
-  free(workspace);
+  run_operation(op, error, (void *[3]){a, b, out}, c.scratch_bytes, 1);
   nnc_library_close(library);
 }
 

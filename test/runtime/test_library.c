@@ -10,6 +10,7 @@
 #include "ir/ir.h"
 #include "runtime/runtime.h"
 #include "test/check.h"
+#include "test/runtime/operation.h"
 
 // The shapes that each library op was tried at: six at least, three of them with an odd size.
 enum { SHAPES = 6, MOST_SHAPES = 64 };
@@ -91,17 +92,13 @@ static void check_added(const NncMatmul *product, void *const buffers[3], double
   char error[200] = "";
   NncLibrary *library = nnc_library_open(nnc_library_threads());
   const NncOperation *op = nnc_matmul_prepare(library, &d, error, sizeof error);
-  CHECK(op != NULL, "%s", error);
-  unsigned char *workspace = aligned_alloc(64, (size_t)d.scratch_bytes + 64);
-  memset(workspace, 0xff, (size_t)d.scratch_bytes + 64);
   double *before = malloc(sizeof *before * (size_t)n), worst = 0;
   for (int64_t i = 0; i < n; i++) before[i] = value_at(buffers[2], i, d.result);
-  if (op) CHECK(nnc_operation_execute(op, buffers, workspace), "execute");
+  run_operation(op, error, buffers, d.scratch_bytes, 1);
   for (int64_t i = 0; i < n; i++) worst = fmax(worst, fabs(value_at(buffers[2], i, d.result) - 2 * before[i]));
   CHECK(worst <= bound, "%d: %dx%dx%d (%s): %g", d.dtype, (int)d.m, (int)d.n, (int)d.k, nnc_matmul_implementation(&d),
         worst);
-  for (int i = 0; i < 64; i++) CHECK(workspace[d.scratch_bytes + i] == 0xff, "wrote beyond the workspace");
-  free(before), free(workspace);
+  free(before);
   nnc_library_close(library);
 }
 
@@ -121,9 +118,7 @@ static void check_matmul(NncDtype dtype, NncDtype result, int64_t batch, int64_t
   char error[200] = "";
   NncLibrary *library = nnc_library_open(nnc_library_threads());
   const NncOperation *op = nnc_matmul_prepare(library, &d, error, sizeof error);
-  CHECK(op != NULL, "%s", error);
-  void *workspace = aligned_alloc(64, (size_t)d.scratch_bytes + 64);
-  if (op) CHECK(nnc_operation_execute(op, buffers, workspace), "execute");
+  run_operation(op, error, buffers, d.scratch_bytes, 1);
   double worst = 0, scale = sqrt((double)k);
   bool padding_kept = true;
   for (int64_t g = 0; g < batch; g++)
@@ -145,7 +140,7 @@ static void check_matmul(NncDtype dtype, NncDtype result, int64_t batch, int64_t
   if (op && ta && !tb && batch == 1 && !slack && (result == NNC_F32 || result == NNC_F64))
     check_added(&d, buffers, bound(result, 1e-6) * scale);
   for (int i = 0; i < 3; i++) free(buffers[i]);
-  free(a), free(b), free(workspace);
+  free(a), free(b);
   nnc_library_close(library);
 }
 

@@ -9,6 +9,7 @@
 #include "runtime/runtime.h"
 #include "test/check.h"
 #include "test/ir/reference.c"
+#include "test/runtime/operation.h"
 
 static MlirContext ctx;
 
@@ -72,11 +73,10 @@ static void check_op(const char *name, int n, const NnType *types, bool special,
     r.rows.scratch_bytes = nnc_rows_scratch(&r.rows);
     Tensor empty = tensor_of(made, 9, false);
     buffers[n] = memory_of(&empty);
-    void *workspace = aligned_alloc(64, (size_t)r.rows.scratch_bytes + 64);
     char error[200] = "";
     NncLibrary *library = nnc_library_open(threads);
     const NncOperation *operation = nnc_rows_prepare(library, &r.rows, error, sizeof error);
-    CHECK(operation && nnc_operation_execute(operation, buffers, workspace), "%s %s", name, error);
+    run_operation(operation, error, buffers, r.rows.scratch_bytes, 1);
     convert_elements((NncDtype)made.dtype, buffers[n], NNC_F64, got, elements);
     int64_t wrong = 0;
     double size = nn_op_of(op) == NN_OP_fourier ? sqrt((double)r.rows.length) : 1;
@@ -86,7 +86,7 @@ static void check_op(const char *name, int n, const NnType *types, bool special,
           threads, (long long)wrong, (long long)elements);
     nnc_library_close(library);
     tensor_free(&empty);
-    free(buffers[n]), free(workspace);
+    free(buffers[n]);
   }
   for (int i = 0; i < n; i++) tensor_free(&x[i]), free(buffers[i]);
   tensor_free(&wanted);
