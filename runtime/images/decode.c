@@ -2,11 +2,14 @@
 // what a file claims to be does not decide it. libjpeg makes images of half, a quarter or an eighth of the size for
 // less than a whole one; that is used where it leaves twice the pixels that are wanted.
 #include <errno.h>
+#include <fcntl.h>
 #include <png.h>
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 // needs stdio.h
 #include <jerror.h>
 #include <jpeglib.h>
@@ -179,15 +182,25 @@ static bool decode_png(FILE *f, const char *path, const ImageShape *s, void *roo
 
 // ---------------------------------------------------------------------------------------------------------------------
 
+// NULL after reporting; errno says why.
+static FILE *open_image(const char *path) {
+  struct stat st;
+  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);   // a pipe without a writer does not block
+  bool regular = fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
+  FILE *f = regular ? fdopen(fd, "rb") : NULL;
+  if (f) return f;
+  int error = fd < 0 || regular ? errno : EINVAL;
+  if (fd >= 0) close(fd);
+  if (fd < 0 || regular) report_error("cannot open %s: %s", path, strerror(error));
+  else report_error("%s is not a regular file", path);
+  errno = error;
+  return NULL;
+}
+
 bool decode_image(const char *path, const ImageShape *s, void *room, unsigned char *planes) {
   unsigned char magic[4] = {0};
-  FILE *f = fopen(path, "rbe");
-  if (!f) {
-    int error = errno;
-    report_error("cannot open %s: %s", path, strerror(error));
-    errno = error;
-    return false;
-  }
+  FILE *f = open_image(path);
+  if (!f) return false;
   size_t n = fread(magic, 1, 4, f);
   if (ferror(f)) {
     int error = errno;

@@ -11,7 +11,9 @@
 
 typedef struct Names {   // sorted
   int64_t n, capacity;
-  char **names;   // Owned
+  char **names;     // Owned
+  int64_t n_left;   // images of formats that are not read
+  char *left;       // Owned; one of them
 } Names;
 
 static void add_name(Names *l, char *name) {
@@ -21,16 +23,24 @@ static void add_name(Names *l, char *name) {
 
 static void free_names(Names *l) {
   for (int64_t i = 0; i < l->n; i++) free(l->names[i]);
-  free(l->names);
+  free(l->names), free(l->left);
   *l = (Names){0};
 }
 
 static int by_bytes(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
-static bool is_image(const char *name) {
+static bool has_ending(const char *name, const char *const *endings) {
   const char *dot = strrchr(name, '.');
-  return dot && (!strcasecmp(dot, ".jpg") || !strcasecmp(dot, ".jpeg") || !strcasecmp(dot, ".png"));
+  for (; dot && *endings; endings++)
+    if (!strcasecmp(dot + 1, *endings)) return true;
+  return false;
 }
+
+static const char *const read_endings[] = {"jpg", "jpeg", "png", NULL}, *const other_endings[] = {"bmp", "gif",  "webp",
+                                                                                                  "tif", "tiff", "ppm",
+                                                                                                  "pgm", "jfif", "jpe",
+                                                                                                  "jp2", "avif", "heic",
+                                                                                                  NULL};
 
 // A folder that is being listed, and those it is in.
 typedef struct Place {
@@ -44,28 +54,28 @@ static bool is_inside(const Place *p, const struct stat *st) {
   return false;
 }
 
-// The entries of root/below, as paths below root: its folders, or the images in it and in the folders below. A link
-// back to a folder that it is in gives nothing: what is there is listed once.
+// The entries of root/below, as paths below root: its folders, or the images in it and in the folders below. A folder
+// that a link leads back to from within gives nothing: what is there is listed once.
 static bool list(const char *root, const char *below, const Place *outer, bool folders, Names *out) {
   char *path = *below ? xasprintf("%s/%s", root, below) : xstrdup(root);
   DIR *d = opendir(path);
   if (!d) report_error("cannot open the folder %s: %s", path, strerror(errno));
   free(path);
   Place here = {.outer = outer};
-  bool ok = d && fstat(dirfd(d), &here.st) == 0;
-  for (struct dirent *e; ok && (e = readdir(d));) {
+  bool ok = d && fstat(dirfd(d), &here.st) == 0, back = ok && is_inside(outer, &here.st);
+  for (struct dirent *e; ok && !back && (e = readdir(d));) {
     if (e->d_name[0] == '.') continue;
     char *name = *below ? xasprintf("%s/%s", below, e->d_name) : xstrdup(e->d_name), *whole;
     struct stat st = {0};
-    bool folder = e->d_type == DT_DIR, back = false;
+    bool folder = e->d_type == DT_DIR;
     if (e->d_type == DT_LNK || e->d_type == DT_UNKNOWN) {
       whole = xasprintf("%s/%s", root, name);
       folder = stat(whole, &st) == 0 && S_ISDIR(st.st_mode);
-      back = folder && is_inside(&here, &st);
       free(whole);
     }
-    if (folder && !folders && !back) ok = list(root, name, &here, false, out);
-    if (folders ? folder : !folder && is_image(e->d_name)) add_name(out, name);
+    if (folder && !folders) ok = list(root, name, &here, false, out);
+    if (!folders && !folder && has_ending(e->d_name, other_endings) && !out->n_left++) out->left = xstrdup(name);
+    if (folders ? folder : !folder && has_ending(e->d_name, read_endings)) add_name(out, name);
     else free(name);
   }
   if (d) closedir(d);
@@ -130,15 +140,24 @@ typedef struct Listing {
   int32_t *classes;   // Owned
 } Listing;
 
+// What one may not expect of a folder: images that are passed over, none at all.
+static void warn_of_folder(const char *root, const char *name, const Names *images) {
+  if (images->n_left)
+    report_warning("%s/%s: %lld image%s neither JPEG nor PNG by the ending of the name, and left out: %s", root, name,
+                   (long long)images->n_left, images->n_left > 1 ? "s are" : " is", images->left);
+  if (images->n == 0) report_warning("%s/%s holds no images, and counts as a class", root, name);
+}
+
 static bool list_class(const char *root, const char *name, int64_t class, Listing *l) {
   Names images;
   bool ok = list_sorted(root, name, false, &images);
+  if (ok) warn_of_folder(root, name, &images);
   l->classes = xrealloc(l->classes, sizeof(int32_t) * (size_t)(l->images.n + images.n + 1));
   for (int64_t i = 0; i < images.n; i++) {
     l->classes[l->images.n] = (int32_t) class;
     add_name(&l->images, images.names[i]);
   }
-  free(images.names);
+  free(images.names), free(images.left);
   return ok;
 }
 
