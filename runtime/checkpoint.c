@@ -191,6 +191,7 @@ bool checkpoint_save(const char *path, const Arena *arena, const TrainState *sta
     add_integer(w, "evaluations_since_best", state->since_best);
   }
   add_integer(w, "steps_per_epoch", state->per_epoch);
+  if (state->records) add_integer(w, "records", state->records);
   add_integer(w, "epoch", state->step / state->per_epoch);   // these two follow from the step; they are here for
                                                              // readers
   add_integer(w, "step_in_epoch", state->step % state->per_epoch);
@@ -358,6 +359,7 @@ bool checkpoint_resume(const char *path, const Arena *arena, TrainState *state) 
   }
   state->total = optional_integer(&s, "steps");
   state->per_epoch = optional_integer(&s, "steps_per_epoch");
+  state->records = optional_integer(&s, "records");
   state->threads = optional_integer(&s, "threads");
   state->micro_batches = optional_integer(&s, "micro_batches");
   ok = ok && load(&s, arena, false);

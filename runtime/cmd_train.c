@@ -103,6 +103,7 @@ static void warn_of_differences(const Training *t, const TrainState *saved) {
     const char *what, *effect;
     int64_t before, now;
   } values[] = {{"steps in all", "the schedule of the learning rate differs", saved->total, t->run.state.total},
+                {"records", "their order differs", saved->records, t->run.state.records},
                 {"steps per epoch", "the order of the records differs", saved->per_epoch, t->run.state.per_epoch},
                 {"micro-batches a step", "sums are rounded otherwise", saved->micro_batches,
                  t->run.state.micro_batches},
@@ -121,8 +122,8 @@ static bool start_values(Training *t) {
     TrainState saved = t->run.state;
     if (!checkpoint_resume(*o->resume ? o->resume : o->save, &t->s.arena, &saved)) return false;
     warn_of_differences(t, &saved);
-    saved.total = t->run.state.total, saved.per_epoch = t->run.state.per_epoch,
-    saved.micro_batches = t->run.state.micro_batches;
+    saved.total = t->run.state.total, saved.per_epoch = t->run.state.per_epoch;
+    saved.records = t->run.state.records, saved.micro_batches = t->run.state.micro_batches;
     if (!saved.threads) saved.threads = t->run.state.threads;
     t->run.state = saved;
     if (o->seed >= 0 && o->seed != t->run.state.seed) {

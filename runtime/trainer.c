@@ -45,6 +45,7 @@ bool trainer_open(Trainer *t, Session *s, Dataset *data, int64_t steps, double e
   if (data && !count_steps(t, steps, epochs)) return false;
   if (t->total < 1) t->total = 1;
   t->state.per_epoch = t->steps_per_epoch;
+  t->state.records = data ? data->records : 0;
   t->state.micro_batches = all_micro_batches();
   t->state.threads = s->arena.threads;
   trainer_set_total(t, t->total);
