@@ -43,6 +43,9 @@ bool layer_irfft(LayerCall *c, Value *result) {
   int64_t half;
   if (!complex_rows(c, &x, &half)) return false;
   int64_t n = c->arg[N].kind == VALUE_NONE ? 2 * (half - 1) : layer_int(c, N);
+  if (half == 1 && c->arg[N].kind == VALUE_NONE)
+    return layer_arg_error(c, X, "has one number, the spectrum of one element: say n=1; found %s",
+                           value_describe(c->e, c->arg[X]));
   if (n < 1 || n / 2 + 1 != half)
     return layer_error(c, "%lld elements have a spectrum of %lld numbers, found %s", (long long)n,
                        (long long)(n < 0 ? 0 : n / 2 + 1), value_describe(c->e, c->arg[X]));

@@ -33,8 +33,14 @@ static bool parse_item(Parser *p, AstScan *s, int *below) {
   if (!x) return false;
   *below = larger(*below, x->depth);
   if (x->kind == AST_NAME && parser_at(p, TOKEN_ASSIGN)) return parse_option(p, s, x, below);
-  if (!parser_at(p, TOKEN_NAME) || strcmp(p->token.text, "over") != 0)
-    return parser_expected(p, "'over' and the length of the axis");
+  bool over_next = parser_at(p, TOKEN_NAME) && strcmp(p->token.text, "over") == 0;
+  if (!over_next && x->kind == AST_NAME && strcmp(x->text, "over") == 0) {
+    bool quiet = p->panic;
+    parser_error(p, x->pos, "scan goes over a tensor, which stands before 'over'");
+    if (!quiet) diag_hint(p->diagnostics, "scan(iota(3) over 3, …) takes three steps and counts them");
+    return false;
+  }
+  if (!over_next) return parser_expected(p, "'over' and the length of the axis");
   parser_advance(p);
   AstExpr *over = parse_expr(p);
   if (!over) return false;
