@@ -28,6 +28,9 @@ def pairs(values):
 
 FEW = [-INF, -2, -1, -0.0, 0.0, 0.5, 1, 3, INF, NAN]
 X, Y = pairs(FEW)
+ONE_ZERO = [v for v in COMMON if math.copysign(1, v) > 0 or v != 0]   # on a GPU the sine of -0 is 0
+# quotients from small ones to those that no number of either type holds exactly
+QUOTIENTS = [(a, b) for a in (-7.5, 7.5, 1e6, -1e8, 16777217 * 3.7, 1e15, -1e30) for b in (3.1, -0.3, 1e-3, 7, 1e5)] + [(1e-20, 3e-21), (3e38, 7e36), (1e-3, 3e38), (5, 5), (1, 3e-20)]
 ROWS = [[1, 3, 3, 2], [0, 0, 0, 0], [-0.0, 0.0, -1, -1], [INF, 1, INF, 2], [-INF, 0, 1, -INF], [-INF, -INF, -INF, -INF], [NAN, 1, 2, 3], [1, 2, NAN, NAN], [-1e30, 1, 0, 2],
         [200, -200, 100, 0], [5, 5, 5, 5]]
 FINITE = [r for r in ROWS if all(math.isfinite(v) and abs(v) < 1e6 for v in r)]
@@ -66,6 +69,14 @@ CASES = [
     ('sin', 'sin(x)', torch.sin, [v for v in COMMON if not 1e3 < abs(v) < INF]),
     ('cos', 'cos(x)', torch.cos, [v for v in COMMON if not 1e3 < abs(v) < INF]),
     ('erf', 'erf(x)', torch.erf, COMMON),
+    ('erfc', 'erfc(x)', torch.erfc, COMMON + [0.5, 2, 5, 9, -6]),
+    ('erfinv', 'erfinv(x)', torch.erfinv, COMMON + around(1, -1) + [0.5, -0.9, 0.999]),
+    ('lgamma', 'lgamma(x)', torch.lgamma, ONE_ZERO + [0.5, 4, 7.9, -0.4, -7.3, 1e-6]),
+    ('digamma', 'stop_gradient(digamma(x))', lambda x: torch.digamma(x.detach()), ONE_ZERO + [0.5, 2.5, 4, 7.9, -0.25, -2.75, -7.3, 1e-6]),
+    ('nan_to_num', 'nan_to_num(x)', torch.nan_to_num, COMMON + [3e38, -3e38]),
+    ('nan_to_num_given', 'nan_to_num(x, nan=2, posinf=3, neginf=-4)', lambda x: torch.nan_to_num(x, 2, 3, -4), COMMON),
+    ('fmod', 'fmod(x, y)', torch.fmod, X, Y),
+    ('fmod_of_many', 'fmod(x, y)', torch.fmod, *map(list, zip(*QUOTIENTS))),
     ('floor', 'floor(x)', torch.floor, COMMON + around(1, -1)),
     ('square', 'square(x)', torch.square, COMMON),
     ('softplus', 'softplus(x)', lambda x: F.softplus(x, threshold=1e6), COMMON + around(0, 20)),
