@@ -128,7 +128,7 @@ library = [
      lambda x: (torch.isnan(x / x).double() + torch.isinf(1 / x) + torch.isfinite(x)).detach() + 0 * x, A[6:]),
     ('nan_to_num(x + stop_gradient(x / 0), 2, 3, -4) + nan_to_num(x)', lambda x: torch.nan_to_num(x + (x / 0).detach(), 2.0, 3.0, -4.0) + x, A),
     ('fmod(3 * x, y)', lambda x, y: torch.fmod(3 * x, y), X, Y),
-    ('fmod(x, -0.3)', lambda x: torch.fmod(x, -0.3), A),
+    ('fmod(x, -0.37)', lambda x: torch.fmod(x, -0.37), A),
     ('erfc(x)', torch.special.erfc, torch.cat([A, 3 * V])),
     ('grad(grad(erfc(x), x), x)', lambda x: 4 / math.sqrt(math.pi) * x * (-x * x).exp(), A),
     ('erfinv(x)', torch.special.erfinv, torch.cat([drawn(37, 9).tanh(), torch.tensor([0.0, 1 - 2**-10, 2**-13 - 1], dtype=torch.float64)])),
