@@ -66,6 +66,15 @@ def without_dropout(module: torch.nn.Module) -> None:
                 setattr(m, name, 0.0)
 
 
+def step(module, optimizer, x, label):
+    """A step of training in PyTorch, by the cross-entropy; returns the loss before it."""
+    optimizer.zero_grad()
+    loss = torch.nn.functional.cross_entropy(module(x), label)
+    loss.backward()
+    optimizer.step()
+    return loss.item()
+
+
 def run(folder: str, *command: str) -> None:
     r = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     if r.returncode:

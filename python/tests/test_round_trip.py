@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import nnc
-from check import run
+from check import run, step
 from nnc.safetensors import load, save
 
 
@@ -78,14 +78,6 @@ def other_bits(module):
     return other
 
 
-def trained(module, optimizer, x, label):
-    optimizer.zero_grad()
-    loss = F.cross_entropy(module(x), label)
-    loss.backward()
-    optimizer.step()
-    return loss.item()
-
-
 def loss_of(module, x, label):
     with torch.no_grad():
         return F.cross_entropy(copy.deepcopy(module)(x), label).item()
@@ -104,7 +96,7 @@ def test_hundred_steps(tmp_path, name):
     field = next(t for t in ('x', 'tokens') if f'{t}:' in path.read_text())
     steps = []
     for _ in range(100):
-        steps.append((net.step({field: x, 'label': label})['loss'], trained(module, optimizer, x, label), trained(near, optimizer_near, x, label)))
+        steps.append((net.step({field: x, 'label': label})['loss'], step(module, optimizer, x, label), step(near, optimizer_near, x, label)))
     back = make()[0].double()
     missing, others = back.load_state_dict({n: torch.from_numpy(v) for n, v in net.state_dict().items()}, strict=False)
     tied = {n for n, p in back.named_parameters(remove_duplicate=False)} - {n for n, _ in back.named_parameters()}

@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from check import step
 from nnc.importer import from_torch
 from nnc.safetensors import load, save
 
@@ -18,14 +19,6 @@ class Small(nn.Module):
 
     def forward(self, image):
         return self.head(self.body(image).flatten(1))
-
-
-def step(module, optimizer, x, label):
-    optimizer.zero_grad()
-    loss = F.cross_entropy(module(x), label)
-    loss.backward()
-    optimizer.step()
-    return loss.item()
 
 
 def test_there_and_back(tmp_path):
