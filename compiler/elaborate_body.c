@@ -282,6 +282,13 @@ static bool exec_statement(Elaborator *e, const AstStmt *s, Value *result, bool 
   return false;
 }
 
+// The y of a --y as in other languages, or NULL.
+static const char *decremented(const AstExpr *x) {
+  for (int signs = 0; signs < 2; signs++, x = x->unary.x)
+    if (x->kind != AST_UNARY || strcmp(x->unary.op, "-") != 0) return NULL;
+  return x->kind == AST_NAME ? x->text : NULL;
+}
+
 // The value of a body is that of its last statement, when that is an expression (or an if whose branch ends in one).
 bool exec_body(Elaborator *e, const AstBody *body, Value *result, bool *has_result) {
   bool ok = true;
@@ -300,7 +307,9 @@ bool exec_body(Elaborator *e, const AstBody *body, Value *result, bool *has_resu
       *has_result = has_value;
     } else if (fine && has_value && s->expr->kind != AST_IF) {
       ok = elaborator_error(e, s->pos, "the value of this expression is not used");
-      elaborator_hint(e, "give it a name, or make it the last statement of the body");
+      const char *name = decremented(s->expr);
+      if (name) elaborator_hint(e, "write %.60s = %.60s - 1", name, name);
+      else elaborator_hint(e, "give it a name, or make it the last statement of the body");
     }
   }
   return ok && !e->gave_up;

@@ -145,6 +145,14 @@ static void hint_assignment(Parser *p) {
             increment ? "1" : "…");
 }
 
+// ++y of other languages, at its first sign.
+static void hint_increment(Parser *p) {
+  const char *text = p->lexer.source->text + p->lexer.at - p->token.pos.length, *name = text + 2;
+  if (text[0] != '+' || text[1] != '+' || (*name >= '0' && *name <= '9')) return;
+  int length = (int)strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789");
+  if (length > 0 && length <= 60) diag_hint(p->diagnostics, "write %.*s = %.*s + 1", length, name, length, name);
+}
+
 // An if that is a value: its bodies compute, and have no settings, in train too.
 static AstExpr *parse_value_of_if(Parser *p) {
   bool in_train = p->in_train;
@@ -190,7 +198,7 @@ static AstExpr *parse_primary(Parser *p) {
   default: {
     bool quiet = p->panic;
     parser_expected(p, "an expression");
-    if (!quiet) hint_assignment(p);
+    if (!quiet) hint_assignment(p), hint_increment(p);
     return NULL;
   }
   }
