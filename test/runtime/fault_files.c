@@ -2,13 +2,16 @@
 // that the state after a loss of power at any moment can be made from it (tools/torture). Set by the environment:
 //
 //   FAULT_CALL=NAME   open, tmpfile, proc, allocate, read, write, sync, sync_folder, link, rename, chmod, or any: the
-//   calls that count FAULT_PATH=TEXT   of open to write, those alone whose path has this in it, and the files that they
-//   open FAULT_AT=N        the first of them that goes wrong, from 1; FAULT_TIMES=N how many (default 1; 0: all from
-//   there on) FAULT_ERROR=N     the errno they end with; "kill": the process is killed there, a write after half of its
-//   bytes FAULT_ROOM=N      bytes that may be written in all; then the disk is full: writes are cut short and fail
-//   FAULT_NAMED=1     files without a name cannot be opened FAULT_LOG=FILE    one line for each call that succeeded:
-//   its name, the number of its file (order of opening), what it was about; data
-//                     in hexadecimal
+//                     calls that count
+//   FAULT_PATH=TEXT   of open to write, those alone whose path has this in it, and the files that they open
+//   FAULT_AT=N        the first of them that goes wrong, from 1
+//   FAULT_TIMES=N     how many do (default 1; 0: all from there on)
+//   FAULT_ERROR=N     the errno they end with; "kill": the process is killed there, a write after half of its bytes
+//   FAULT_ROOM=N      bytes that may be written in all; then the disk is full: writes are cut short and fail
+//   FAULT_NAMED=1     files without a name cannot be opened
+//   FAULT_LINK=FILE   where the first file that must be new is opened, a link to FILE has been put
+//   FAULT_LOG=FILE    one line for each call that succeeded: its name, the number of its file (order of opening), what
+//                     it was about; data in hexadecimal
 //
 // Files are those opened for writing but by stdio.
 #include <dlfcn.h>
@@ -26,7 +29,7 @@
 enum { MAX_FDS = 1024 };
 
 static struct {
-  bool read;
+  bool read, linked;
   const char *call, *error, *path;
   long at, times, seen;
   long long room;
@@ -105,6 +108,7 @@ int open(const char *path, int flags, ...) {
     errno = EOPNOTSUPP;
     return -1;
   }
+  if ((flags & O_EXCL) && getenv("FAULT_LINK") && !s.linked) s.linked = symlink(getenv("FAULT_LINK"), path) == 0;
   int fd = REAL(open)(path, flags, mode);
   read_settings();
   return follow(fd, path, flags);
