@@ -171,12 +171,14 @@ def problems_text(problems: list) -> str:
 
 
 def from_torch(module: torch.nn.Module, example_inputs: Sequence | torch.Tensor, path: str, *, kwargs: dict | None = None, name: str | None = None,
-               loss: Any = None, optimizer: torch.optim.Optimizer | None = None) -> None:
+               loss: Any = None, optimizer: torch.optim.Optimizer | None = None,
+               scheduler: torch.optim.lr_scheduler.LRScheduler | None = None) -> None:
     """Writes `module` to the .nn file `path`, and its weights beside it, as <path without .nn>.safetensors.
 
     example_inputs: a tensor or a tuple of them, whose shapes the program has; their first axis becomes `dim N`. kwargs: further arguments of forward.
-    loss: torch.nn.functional.cross_entropy, mse_loss, binary_cross_entropy_with_logits or the modules of these names; with it the train section is written.
-    optimizer: a torch.optim.SGD, Adam or AdamW. Raises ImportFailed, with a line for each operation that the language does not have; nothing is written then.
+    loss: torch.nn.functional.cross_entropy, mse_loss or another loss that the language has, a functools.partial of it, or its module; with it the train section is written.
+    optimizer: one of torch.optim that the language has; SGD(lr=0.01) without it. scheduler: of this optimizer, whose step() is called for each step of it.
+    Raises ImportFailed, with a line for each operation that the language does not have, and ValueError for a loss, an optimizer or a scheduler that it does not have; nothing is written then.
     """
     args = (example_inputs,) if isinstance(example_inputs, torch.Tensor) else tuple(example_inputs)
     program = convert(module, args, kwargs, name)
@@ -185,7 +187,7 @@ def from_torch(module: torch.nn.Module, example_inputs: Sequence | torch.Tensor,
     text = head + program.text
     if loss is not None:
         from .training import train_section
-        text += '\n' + train_section(program, module, loss, optimizer)
+        text += '\n' + train_section(program, module, loss, optimizer, scheduler)
     program.save_weights(stem + '.safetensors')
     with open(path, 'w', encoding='utf-8') as f:
         f.write(formatted(text))

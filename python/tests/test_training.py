@@ -1,14 +1,18 @@
 """from_torch with a loss and an optimizer: the whole way to weights that load_state_dict takes."""
+import functools
 import os
 import subprocess
 
+import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
 
+import nnc
 from check import step
 from nnc.importer import from_torch
 from nnc.safetensors import load, save
+from nnc.training import NotInLanguage
 
 
 class Small(nn.Module):
@@ -48,3 +52,143 @@ def test_frozen_layers(tmp_path):
     from_torch(module, torch.randn(2, 1, 6, 6), str(tmp_path / 'm.nn'), loss=nn.CrossEntropyLoss(label_smoothing=0.1))
     text = (tmp_path / 'm.nn').read_text()
     assert 'group     "body.*", frozen=true' in text and 'smoothing=0.1' in text
+
+
+class Pair(nn.Module):
+    """As many outputs as the loss reads."""
+
+    def __init__(self, outputs, positive=False):
+        super().__init__()
+        self.parts, self.positive = nn.ModuleList(nn.Linear(6, 4) for _ in range(outputs)), positive
+
+    def forward(self, x):
+        y = [part(x) for part in self.parts]
+        if self.positive:
+            y[-1] = F.softplus(y[-1])
+        return tuple(y) if len(y) > 1 else y[0]
+
+
+def trains_alike(folder, module, loss, targets, optimizer, scheduler=None, steps=5):
+    """Losses of the program's steps are those of PyTorch's; returns the train section."""
+    x = torch.randn(8, 6).double()
+    from_torch(module, x, str(folder / 'm.nn'), loss=loss, optimizer=optimizer, scheduler=scheduler)
+    text = (folder / 'm.nn').read_text().split('train {')[1]
+    net = nnc.compile(folder / 'm.nn', compiler=os.environ.get('NNC', 'nnc'), dtype='f64', options={'weights': folder / 'm.safetensors'})
+    names = [n for n, t in net.tensors.items() if t.role == 'input']
+    given = dict(zip(names, [x] + [t for t in targets if isinstance(t, torch.Tensor)]))
+    for _ in range(steps):
+        optimizer.zero_grad()
+        y = module(x)
+        want = loss(*(t if isinstance(t, torch.Tensor) else (y if isinstance(y, tuple) else (y,))[t] for t in targets))
+        want.backward()
+        optimizer.step()
+        if scheduler:
+            scheduler.step()
+        have = net.step(given)['loss']
+        assert abs(have - want.item()) <= 1e-9 * abs(want.item())
+    return text
+
+
+LABEL, REAL, POSITIVE, SIGN, PART = torch.tensor([0, 1, 2, 3, 3, 2, 1, 0]), torch.randn(8, 4).double(), torch.rand(8, 4).double(), torch.tensor([1.0, -1] * 4).double(), torch.rand(8, 4).double()
+LOSSES = {      # what it is called with: the number of an output, or what the data has
+    'cross_entropy': (F.cross_entropy, 0, LABEL),
+    'smoothing=0.1, class_weights=tensor([1.0, 2.0, 0.5, 3.0]), ignore_index=2': (nn.CrossEntropyLoss(weight=torch.tensor([1, 2, 0.5, 3]).double(), label_smoothing=0.1, ignore_index=2), 0, LABEL),
+    'reduction="sum"': (functools.partial(F.cross_entropy, reduction='sum'), 0, LABEL),
+    'mse': (nn.MSELoss(), 0, REAL),
+    'l1': (F.l1_loss, 0, REAL),
+    'huber': (nn.HuberLoss(delta=0.5), 0, REAL),
+    'smooth_l1': (functools.partial(F.smooth_l1_loss, beta=0.3), 0, REAL),
+    'pos_weight=tensor([1.0, 2.0, 3.0, 4.0])': (nn.BCEWithLogitsLoss(pos_weight=torch.arange(1.0, 5).double()), 0, PART),
+    'pos_weight=2': (nn.BCEWithLogitsLoss(pos_weight=torch.tensor(2.0).double()), 0, PART),
+    'reduction="batchmean"': (nn.KLDivLoss(reduction='batchmean'), 0, PART),
+    'log_target=true': (nn.KLDivLoss(log_target=True), 0, REAL),
+    'poisson_nll': (nn.PoissonNLLLoss(full=True), 0, 3 * PART),
+    'hinge_embedding': (nn.HingeEmbeddingLoss(margin=0.5), 0, SIGN.reshape(8, 1).expand(8, 4).contiguous()),
+    'gaussian_nll(mean, target, variance': (nn.GaussianNLLLoss(full=True), 0, REAL, 1),
+    'margin_ranking(first, second, target': (nn.MarginRankingLoss(margin=0.2), 0, 1, SIGN.reshape(8, 1).expand(8, 4).contiguous()),
+    'cosine_embedding(first, second, target': (nn.CosineEmbeddingLoss(), 0, 1, SIGN),
+    'triplet_margin(anchor, positive, negative': (nn.TripletMarginLoss(swap=True), 0, 1, 2),
+}
+
+
+@pytest.mark.parametrize('text', LOSSES)
+def test_losses(tmp_path, text):
+    loss, *targets = LOSSES[text]
+    module = Pair(max(t for t in targets if isinstance(t, int)) + 1, positive='gaussian' in text).double()
+    assert text in trains_alike(tmp_path, module, loss, targets, torch.optim.SGD(module.parameters(), lr=0.01))
+
+
+def test_negative_log_likelihood(tmp_path):
+    module = nn.Sequential(nn.Linear(6, 4), nn.LogSoftmax(-1)).double()
+    loss = nn.NLLLoss(weight=torch.tensor([1, 2, 0.5, 3]).double())
+    assert 'nll_loss(' in trains_alike(tmp_path, module, loss, (0, LABEL), torch.optim.SGD(module.parameters(), lr=0.01))
+
+
+OPTIMIZERS = {
+    'sgd(lr=0.1, momentum=0.9, nesterov=true, weight_decay=0.01)': lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.01),
+    'adam(lr=0.01, beta1=0.8, amsgrad=true)': lambda p: torch.optim.Adam(p, lr=0.01, betas=(0.8, 0.999), amsgrad=True),
+    'adamw(lr=0.01, amsgrad=true)': lambda p: torch.optim.AdamW(p, lr=torch.tensor(0.01, dtype=torch.float64), amsgrad=True),
+    'rmsprop(lr=0.01, momentum=0.5, centered=true)': lambda p: torch.optim.RMSprop(p, lr=0.01, momentum=0.5, centered=True),
+    'adagrad(lr=0.01, lr_decay=0.1, initial_accumulator_value=0.2)': lambda p: torch.optim.Adagrad(p, lr=0.01, lr_decay=0.1, initial_accumulator_value=0.2),
+    'adadelta(lr=1.0, rho=0.8)': lambda p: torch.optim.Adadelta(p, rho=0.8),
+    'adamax(lr=0.002, weight_decay=0.1)': lambda p: torch.optim.Adamax(p, weight_decay=0.1),
+    'nadam(lr=0.002, weight_decay=0.1, decoupled_weight_decay=true)': lambda p: torch.optim.NAdam(p, weight_decay=0.1, decoupled_weight_decay=True),
+    'radam(lr=0.001, beta2=0.9)': lambda p: torch.optim.RAdam(p, betas=(0.9, 0.9)),
+    'adafactor(lr=0.01, d=2.0)': lambda p: torch.optim.Adafactor(p, d=2.0),
+}
+
+
+@pytest.mark.parametrize('text', OPTIMIZERS)
+def test_optimizers(tmp_path, text):
+    module = nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.Linear(5, 4)).double()
+    assert text in trains_alike(tmp_path, module, F.mse_loss, (0, REAL), OPTIMIZERS[text](module.parameters()))
+
+
+@pytest.mark.skipif(not hasattr(torch.optim, 'Muon'), reason='of a newer torch')
+def test_muon(tmp_path):
+    """In f32: PyTorch computes its products in bf16."""
+    module = nn.Linear(6, 4, bias=False)
+    from_torch(module, torch.randn(8, 6), str(tmp_path / 'm.nn'), loss=F.mse_loss, optimizer=torch.optim.Muon(module.parameters(), lr=0.02, adjust_lr_fn='match_rms_adamw'))
+    assert 'optimizer muon(lr=0.02, adjust_lr_fn="match_rms_adamw")' in (tmp_path / 'm.nn').read_text()
+    nnc.compile(tmp_path / 'm.nn', compiler=os.environ.get('NNC', 'nnc'))
+
+
+SCHEDULES = {
+    'schedule  step(every=2, gamma=0.5)': lambda o: torch.optim.lr_scheduler.StepLR(o, 2, 0.5),
+    'schedule  exponential(gamma=0.9)': lambda o: torch.optim.lr_scheduler.ExponentialLR(o, 0.9),
+    'schedule  polynomial(power=2)\n    steps     6': lambda o: torch.optim.lr_scheduler.PolynomialLR(o, 6, 2),
+    'schedule  cosine(min=0.001)\n    steps     6': lambda o: torch.optim.lr_scheduler.CosineAnnealingLR(o, 6, eta_min=0.001),
+    'schedule  cosine_restarts(T_0=2, T_mult=2)': lambda o: torch.optim.lr_scheduler.CosineAnnealingWarmRestarts(o, 2, 2),
+    'steps     6': lambda o: torch.optim.lr_scheduler.OneCycleLR(o, max_lr=0.1, total_steps=6, cycle_momentum=False),
+}
+
+
+@pytest.mark.parametrize('text', SCHEDULES)
+def test_schedules(tmp_path, text):
+    module = nn.Linear(6, 4).double()
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+    assert text in trains_alike(tmp_path, module, F.mse_loss, (0, REAL), optimizer, SCHEDULES[text](optimizer), steps=6)
+
+
+def test_groups(tmp_path):
+    module = nn.Sequential(nn.Linear(6, 5), nn.BatchNorm1d(5), nn.Tanh(), nn.Linear(5, 4)).double()
+    decays = [p for p in module.parameters() if p.ndim > 1]
+    optimizer = torch.optim.AdamW([{'params': decays, 'weight_decay': 0.1}, {'params': [p for p in module.parameters() if p.ndim == 1], 'weight_decay': 0, 'lr': 0.02}], lr=0.01)
+    text = trains_alike(tmp_path, module, F.mse_loss, (0, REAL), optimizer, torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9))
+    assert 'adamw(lr=0.01, weight_decay=0.1)' in text and '"0.bias", "1.*", "3.bias", lr=0.02, weight_decay=0' in text
+
+
+def test_what_a_train_section_cannot_have(tmp_path):
+    module = nn.Linear(6, 4)
+    sgd, rate = torch.optim.SGD(module.parameters(), lr=0.1, momentum=0.9), torch.optim.lr_scheduler
+    scheduled = torch.optim.SGD([{'params': [module.weight]}, {'params': [module.bias], 'lr': 1.0}], lr=0.1)
+    scheduler = rate.CosineAnnealingLR(scheduled, 10, eta_min=0.01)
+    cases = [('write another one into the text', dict(loss=lambda y, t: (y - t).abs().mean())), ('reduction', dict(loss=nn.MSELoss(reduction='none'))), ('is of 3', dict(loss=nn.TripletMarginLoss())),
+             ('size_average', dict(loss=functools.partial(F.mse_loss, size_average=False))), ('Rprop', dict(optimizer=torch.optim.Rprop(module.parameters()))),
+             ('dampening=0.5', dict(optimizer=torch.optim.SGD(module.parameters(), momentum=0.9, dampening=0.5))), ('AdamW is that', dict(optimizer=torch.optim.Adam(module.parameters(), decoupled_weight_decay=True))),
+             ('none of the module', dict(optimizer=torch.optim.SGD([*module.parameters(), nn.Parameter(torch.ones(1))]))), ('give it as scheduler=', dict(optimizer=scheduled)),
+             ('of several rates', dict(optimizer=scheduled, scheduler=scheduler)), ('without cycles of the momentum', dict(optimizer=sgd, scheduler=rate.OneCycleLR(sgd, max_lr=1, total_steps=10)))]
+    for reason, given in cases:
+        with pytest.raises(NotInLanguage, match=reason):
+            from_torch(module, torch.randn(8, 6), str(tmp_path / 'm.nn'), **{'loss': F.mse_loss, **given})
+        assert not os.listdir(tmp_path)
