@@ -160,7 +160,7 @@ class Comparison:
 
     def inputs(self, type_: torch.dtype) -> tuple:
         cast = lambda t: t.to(type_) if isinstance(t, torch.Tensor) and t.is_floating_point() else t
-        return tuple(cast(a) for a in self.args), {k: cast(v) for k, v in self.kwargs.items()}
+        return torch.utils._pytree.tree_map(cast, (tuple(self.args), self.kwargs))
 
     def report(self, raise_on_mismatch: bool) -> Report:
         with tempfile.TemporaryDirectory() as folder:
