@@ -9,7 +9,7 @@ from typing import Any
 from .regions import Region, RegionCall, parameters_of, splice
 from .simplify import simplify
 from .merge import merge_groups
-from .text import KEYWORDS, RESERVED, Call, Const, Expr, If, Index, Initial, List, Missing, Name, Op, Param, Statement, Value, Var, snake_case, transform, walk
+from .text import KEYWORDS, RESERVED, Call, Const, Expr, If, Index, Initial, List, Missing, Name, Op, Param, Scan, Statement, Value, Var, snake_case, transform, walk
 from .torch_ops import Known
 
 CONTAINERS = {'torch.nn.modules.container.Sequential', 'torch.nn.modules.container.ModuleList', 'torch.nn.modules.container.ModuleDict'}
@@ -51,6 +51,8 @@ def structure(region: Region) -> tuple[tuple, list]:
         head: Any = type(e).__name__
         if isinstance(e, Call):
             head = (e.fn, tuple(e.names), None if e.label is None else below(e.label, region.path), len(e.args), tuple((k, str(v)) for k, v in e.defaults.items() if k not in e.names))
+        elif isinstance(e, Scan):
+            head = e.kind
         elif isinstance(e, Op):
             head = e.op
         elif isinstance(e, If):

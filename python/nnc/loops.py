@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import re
 
-from .text import KEYWORDS, RESERVED, Call, Const, Expr, Index, List, Loop, Name, Op, Param, Statement, Value, Var, transform, walk
+from .text import KEYWORDS, RESERVED, Call, Const, Expr, Index, List, Loop, Name, Op, Param, Scan, Statement, Value, Var, transform, walk
 
 LONGEST = 40          # statements of a round
 FEWEST_NAMED = 5      # rounds of a loop over names such as layer1, which are written by themselves where they are fewer
@@ -80,6 +80,8 @@ def statement_key(s, base: str):
         head = type(e).__name__
         if isinstance(e, Call):
             head = (e.fn, tuple(e.names), len(e.args), None if e.label is None else numbers_out(e.label))
+        elif isinstance(e, Scan):
+            head = e.kind
         elif isinstance(e, Op):
             head = e.op
         elif isinstance(e, Name):

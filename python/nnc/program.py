@@ -6,7 +6,7 @@ import re
 from .blocks import Block
 from .dims import name_dims
 from .loops import find_loops
-from .text import KEYWORDS, WIDTH, Call, Const, Expr, If, Index, List, Loop, Name, Op, RESERVED, Param, Printer, Statement, Value, Var, initialiser, number, snake_case, walk
+from .text import KEYWORDS, WIDTH, Call, Const, Expr, If, Index, List, Loop, Name, Op, RESERVED, Param, Printer, Scan, Statement, Value, Var, initialiser, number, snake_case, walk
 
 INDENT = '    '
 FALLBACK = ['x', 'y', 'z', 'u', 'v', 'w']
@@ -124,7 +124,12 @@ class BodyPrinter:
             n = self.choose(v, called or carried)
             self.bind(v, n)
             names.append(n)
-        self.emit(if_statement(s.expr, names, text) or f'{", ".join(names)} = {text}')
+        text = if_statement(s.expr, names, text) or f'{", ".join(names)} = {text}'
+        if isinstance(s.expr, Scan):
+            head, *body = text.split('\n')
+            self.lines += [self.indent + head, *(self.indent + INDENT + line for line in body)]
+            text = '}'
+        self.emit(text)
 
     def handed_on(self, s: Statement) -> str | None:
         """The name of what goes into a row of modules, for what comes out of it."""

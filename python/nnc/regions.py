@@ -152,9 +152,11 @@ class Translator:
         self.values[node] = [Var(v) for v in outputs]
         if step.op in torch_ops.FIRST_ONLY:
             return [Statement(outputs[:1], expr, where)]
-        if isinstance(expr, List):
-            return [Statement([v], e, where) for v, e in zip(outputs, expr.items)]
-        return [Statement(outputs, expr, where)]
+        if not isinstance(expr, List):
+            return context.before + [Statement(outputs, expr, where)]
+        read = {u.args[1] for u in node.users if 'reads' in u.meta}       # of what nobody reads there is no statement
+        self.values[node] = [e if isinstance(e, Var) else Var(v) for v, e in zip(outputs, expr.items)]
+        return context.before + [Statement([v], e, where) for i, (v, e) in enumerate(zip(outputs, expr.items)) if i in read and not isinstance(e, Var)]
 
     def finish(self, node, step, out: Value, expr: Expr, where: str) -> list[Statement]:
         if isinstance(expr, (Var, Param, Known)):

@@ -148,6 +148,30 @@ class Index(Expr):
 
 
 @dataclasses.dataclass(eq=False)
+class Scan(Expr):
+    """A loop over an axis of `x`, what linear has made of a sequence for all gates: lstm_cell, gru_cell, or tanh or relu of the sum with the product of the state. `weights` are
+    weight_hh and, where there are biases, bias_hh. It gives the last states, and the first of them of all steps."""
+    cell: str
+    axis: int
+    reverse: bool
+    x: Expr
+    length: Expr
+    init: list
+    weights: list
+
+    def children(self):
+        return [self.x, self.length, *self.init, *self.weights]
+
+    def rebuild(self, children):
+        n = 2 + len(self.init)
+        return Scan(self.cell, self.axis, self.reverse, children[0], children[1], children[2:n], children[n:])
+
+    @property
+    def kind(self) -> tuple:
+        return 'scan', self.cell, self.axis, self.reverse, len(self.init), len(self.weights)
+
+
+@dataclasses.dataclass(eq=False)
 class Statement:
     """targets = expr, or what a block call or loop is made of."""
     targets: list
@@ -304,7 +328,23 @@ class Printer:
             return self.expr(e.x, ATOM) + '[' + ', '.join(self.slice(s) for s in e.slices) + ']', ATOM
         if isinstance(e, Call):
             return self.call(e)
+        if isinstance(e, Scan):
+            return self.scan(e), ATOM
         raise TypeError(e)
+
+    def scan(self, e: Scan) -> str:
+        """Three lines."""
+        states, weights = ['h', 'c'][:len(e.init)], [self.expr(w, 1) for w in e.weights]
+        carried = ', '.join(states)
+        if e.cell in ('tanh', 'relu'):
+            body = f'{e.cell}(step + matmul(h, transpose({weights[0]}))' + (f' + {weights[1]})' if weights[1:] else ')')
+        else:
+            body = f'{e.cell}(step, {carried}, projected=true, weight_hh={weights[0]}, ' + (f'bias_hh={weights[1]})' if weights[1:] else 'bias=false)')
+        inside = carried if len(states) == 1 else f'({carried})'
+        first = ', '.join(self.expr(i, 1) for i in e.init)
+        first = first if len(states) == 1 else f'({first})'
+        head = f'scan({self.expr(e.x, 1)} over {self.expr(e.length, 1)}, axis={e.axis}, init={first}' + (', reverse=true)' if e.reverse else ')')
+        return f'{head} {{ step, {inside} ->\n{carried} = {body}\n{carried}, h'
 
     def operator(self, e: Op) -> tuple[str, int]:
         if len(e.args) == 1:

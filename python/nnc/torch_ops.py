@@ -257,6 +257,8 @@ def scaled(x, alpha):
 
 @op('add')
 def add(t, x, y, alpha=1):
+    if isinstance(x, Var) and type(y) in (int, float) and y == 0 and t.dtype(x) == t.out.dtype:     # total = 0; total = total + x
+        return x
     return Op('+', [as_expr(x), as_expr(scaled(y, alpha))])
 
 
@@ -721,4 +723,4 @@ for _n in ('softmax', 'log_softmax'):
     TABLE[f'aten.{_n}'] = TABLE[f'aten._{_n}'] = lambda t, x, dim, *rest, _n=_n: call(_n, x, axis=(axis_from_end(dim, len(t.shape(x))), -1))
 
 
-from . import ops_images, ops_indices, ops_norms, ops_products, ops_timm   # noqa: E402, F401  their functions go into TABLE, too
+from . import ops_images, ops_indices, ops_norms, ops_products, ops_recurrent, ops_timm   # noqa: E402, F401  their functions go into TABLE, too

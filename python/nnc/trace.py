@@ -7,6 +7,7 @@ import contextlib
 import dataclasses
 import operator
 import traceback
+import unittest.mock
 from typing import Any
 
 import torch
@@ -144,7 +145,15 @@ def refuse_written_buffers(graph: torch.fx.Graph, buffers: dict) -> None:
 
 
 def unknown_ops(traced: Traced, known: set) -> list[Step]:
-    return [s for s in traced.steps if s.op not in known]
+    return [s for s in traced.steps if s.op not in known or is_projected(s.node)]
+
+
+def is_projected(node: torch.fx.Node) -> bool:
+    """An LSTM whose hidden state is a product of its own (proj_size): five parameters a layer, or three."""
+    if op_name(node) != 'aten.lstm':
+        return False
+    _, _, parameters, biases, layers, _, _, bidirectional, _ = node.args
+    return len(parameters) != layers * (2 if bidirectional else 1) * (4 if biases else 2)
 
 
 @contextlib.contextmanager
@@ -175,12 +184,22 @@ def values_unknown():
         raise NotTraced(f'{line.filename}:{line.lineno}: {line.line}: depends on values, which torch.export cannot trace: {str(e).splitlines()[0]}') from e
 
 
+@contextlib.contextmanager
+def packed_refused():
+    """Packed sequences have sizes that depend on values; torch.export ends in the middle of a layer."""
+    def refuse(*_):
+        line = next(f for f in reversed(traceback.extract_stack()[:-1]) if not f.filename.startswith(source.TORCH))
+        raise NotTraced(f'{line.filename}:{line.lineno}: {line.line}: the sizes of packed sequences depend on values: give the layer the whole sequence, and take the last step of each record by its length, y[torch.arange(len(y)), length - 1]')
+    with unittest.mock.patch.object(torch._VF, '_pack_padded_sequence', refuse):
+        yield
+
+
 def trace(module: torch.nn.Module, args: tuple, kwargs: dict, known: set) -> tuple[Traced, list[Step]]:
     """The operations of a module on these inputs, and those without a translator that nothing is known to be made of."""
     for path, m in module.named_modules():
         if isinstance(m, torch.nn.CrossMapLRN2d):     # of another time, with a gradient of its own
             raise NotTraced(f'{path}: torch.export cannot trace CrossMapLRN2d: LocalResponseNorm computes the same')
-    with without_caches(module), values_unknown(), gradients.own_gradients_refused(module):
+    with without_caches(module), values_unknown(), packed_refused(), gradients.own_gradients_refused(module):
         ep = torch.export.export(module, args, kwargs, strict=False)
     inline_regions(ep)
     names = ep.graph_signature.inputs_to_buffers

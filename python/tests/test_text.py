@@ -57,6 +57,45 @@ def test_the_layout_is_the_formatters(tmp_path):
         subprocess.run([os.environ['NNC'], 'fmt', '--check', str(tmp_path / f'{name}.nn')], check=True)
 
 
+class Recurrent(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words = torch.nn.Embedding(30, 6)
+        self.rnn = torch.nn.LSTM(6, 5, batch_first=True)
+
+    def forward(self, tokens):
+        y, _ = self.rnn(self.words(tokens))
+        return y
+
+
+def test_recurrent_layers_are_scans():
+    """As long for a hundred steps as for two."""
+    module = Recurrent()
+    texts = [convert(module, (torch.zeros(2, steps, dtype=torch.long),)).text for steps in (2, 100)]
+    assert texts[0].replace('dim T = 2\n', 'dim T = 100\n') == texts[1]
+    assert ''' over T, axis=1, init=(zero, zero)) { step, (h, c) ->
+        h, c = lstm_cell(step, h, c, projected=true, weight_hh=weight_hh_l0, bias_hh=bias_hh_l0)
+        h, c, h
+    }
+''' in texts[0]
+
+
+class Sum(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.parts = torch.nn.ModuleList(torch.nn.Linear(4, 4) for _ in range(2))
+
+    def forward(self, x):
+        total = 0
+        for part in self.parts:
+            total = total + torch.relu(part(x))
+        return total
+
+
+def test_a_sum_begins_with_its_first_part():
+    assert ' + 0' not in convert(Sum(), (torch.randn(2, 4),)).text
+
+
 class Initialised(torch.nn.Module):
     def __init__(self):
         super().__init__()

@@ -362,6 +362,9 @@ TENSORS = {
     'tril, triu': lambda: [(lambda x: x.tril() + x.triu(1), r(2, 4, 4))],
     'diagonal, diag, trace': lambda: [(lambda x: x.diagonal() + torch.diag(x) + x.trace(), r(4, 4)), (torch.diag, r(4)), (lambda x: torch.diag_embed(x), r(2, 4))],
     'outer, dot, mv': lambda: [(lambda x, y: torch.outer(x, y) + x.dot(y) + torch.outer(x, y).mv(y), r(4), r(4))],
+    'recurrent layers with a state': lambda: [(Use(lambda m, x, h, c: m(x, (h, c)), nn.LSTM(4, 5, 2)), r(3, 2, 4), r(2, 2, 5), r(2, 2, 5)), (Use(lambda m, x, h: m(x, h)[0], nn.GRU(4, 5, bidirectional=True)), r(3, 2, 4), r(2, 2, 5)),
+                                              (Use(lambda m, x: m(x)[0][:, -1], nn.LSTM(4, 5, 2, dropout=0.1, batch_first=True)), r(2, 3, 4)), (nn.GRU(4, 5), r(3, 4))],
+    'packed sequences': lambda: [(Use(lambda m, x, n: m(nn.utils.rnn.pack_padded_sequence(x, n, batch_first=True))[1], nn.GRU(4, 5, batch_first=True)), r(2, 3, 4), torch.tensor([3, 2]))],
     'cdist': lambda: [(torch.cdist, r(2, 4, 3), r(2, 5, 3)), (lambda x, y: torch.cdist(x, y, p=1), r(4, 3), r(5, 3))],
     'cross': lambda: [(lambda x, y: torch.linalg.cross(x, y), r(4, 3), r(4, 3))],
     'kron': lambda: [(torch.kron, r(2, 3), r(3, 2))],
@@ -424,7 +427,7 @@ REFUSED = {
     **{n: 'cholesky' for n in ('svd', 'eigh', 'qr', 'pinv', 'matrix_exp')},
     **{n: 'imaginary' for n in ('fft', 'complex')},
     'item': 'the tensor itself', 'multinomial': 'give it as an input', 'gumbel_softmax': 'give it as an input', 'pdist': 'cdist', 'grouped_mm': 'matmul', 'feature_alpha_dropout': 'dropout2d',
-    'FeatureAlphaDropout': 'dropout2d', 'CrossMapLRN2d': 'LocalResponseNorm', 'copysign': 'no such',
+    'FeatureAlphaDropout': 'dropout2d', 'CrossMapLRN2d': 'LocalResponseNorm', 'copysign': 'no such', 'packed sequences': 'by its length',
 }
 BASES = {'Module', 'Container', 'RNNBase', 'RNNCellBase'}
 HELPERS = {'scaled_mm', 'scaled_grouped_mm', 'scaled_addmm', 'scaled_addmm_',      # of types of 8 bits, and GPUs
