@@ -37,6 +37,7 @@ class Program:
     outputs: list
     batch: int | None
     weights: dict
+    parameters: set               # names of those that the text reads
     sizes: list = dataclasses.field(default_factory=list)     # (name, axis, size) of the dims that inputs have
     dims: list = dataclasses.field(default_factory=list)      # (name, size) of the others
 
@@ -123,7 +124,8 @@ def convert_once(module: torch.nn.Module, args: tuple, kwargs: dict, name: str |
         module_of = builder.submodule(Region('', b.path, '', []))
         lines += block_text(b, name_inputs(b, module_of, b.inputs), globals_) + ['']
     text, dims = model_text(model_name, inputs, root.statements, outputs, globals_)
-    return Program(model_name, '\n'.join(lines + text) + '\n', inputs, outputs, batch, module_weights(module, constants.stored), dims=dims)
+    read = {n for n in [*traced.outputs, *(r for s in traced.steps for r in s.node.meta['reads'].values())] if n in traced.parameters}
+    return Program(model_name, '\n'.join(lines + text) + '\n', inputs, outputs, batch, module_weights(module, constants.stored), {traced.parameters[n] for n in read}, dims=dims)
 
 
 def translated(module: torch.nn.Module, args: tuple, kwargs: dict, state: dict) -> tuple[Region, Traced, Translator]:

@@ -146,17 +146,17 @@ def patterns(names: list, all_names: list) -> list:
     return out
 
 
-def group_lines(module: nn.Module, optimizer: optim.Optimizer, scheduled: bool) -> list[str]:
+def group_lines(program, module: nn.Module, optimizer: optim.Optimizer, scheduled: bool) -> list[str]:
     """What is frozen, or not given to the optimizer, and the groups that have other arguments than the first."""
-    names = {id(p): n for n, p in module.named_parameters()}
+    names = {id(p): n for n, p in module.named_parameters() if n in program.parameters}
     trained = {id(p) for g in optimizer.param_groups for p in g['params']}
-    if not trained <= set(names):
+    if not trained <= {id(p) for p in module.parameters()}:
         raise NotInLanguage('the optimizer has a parameter that is none of the module: give one of module.parameters()')
     all_names, first = list(names.values()), settings(optimizer, optimizer.param_groups[0], scheduled)
-    groups = [([n for n, p in module.named_parameters() if not p.requires_grad or id(p) not in trained], 'frozen=true')]
+    groups = [([names[id(p)] for p in module.parameters() if id(p) in names and not (p.requires_grad and id(p) in trained)], 'frozen=true')]
     for g in optimizer.param_groups[1:]:
         other = settings(optimizer, g, scheduled)
-        groups.append(([names[id(p)] for p in g['params'] if p.requires_grad], ', '.join(f'{k}={number(v)}' for k, v in other.items() if v != first[k])))
+        groups.append(([names[id(p)] for p in g['params'] if id(p) in names and p.requires_grad], ', '.join(f'{k}={number(v)}' for k, v in other.items() if v != first[k])))
     return ['group     ' + ', '.join(f'"{p}"' for p in patterns(members, all_names)) + f', {what}' for members, what in groups if members and what]
 
 
@@ -186,7 +186,7 @@ def train_section(program, module: nn.Module, loss: Any, optimizer: optim.Optimi
     name, defaults = OPTIMIZERS[type(optimizer)]
     first = settings(optimizer, optimizer.param_groups[0], scheduled)
     given = ', '.join(f'{k}={number(v)}' for k, v in first.items() if v != defaults[k] or k == 'lr')
-    lines = loss_lines(program, loss) + [f'optimizer {name}({given})'] + group_lines(module, optimizer, scheduled)
+    lines = loss_lines(program, loss) + [f'optimizer {name}({given})'] + group_lines(program, module, optimizer, scheduled)
     if scheduled:
         lines += schedule_lines(scheduler, {settings(optimizer, g, True)['lr'] for g in optimizer.param_groups})
     return 'train {\n' + ''.join(f'    {line}\n' for line in lines) + '}\n'

@@ -178,6 +178,23 @@ def test_groups(tmp_path):
     assert 'adamw(lr=0.01, weight_decay=0.1)' in text and '"0.bias", "1.*", "3.bias", lr=0.02, weight_decay=0' in text
 
 
+class Halves(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.used, self.frozen, self.unread = nn.Linear(6, 4), nn.Linear(4, 4), nn.Linear(5, 5)
+        self.frozen.requires_grad_(False)
+
+    def forward(self, x):
+        return self.frozen(self.used(x))
+
+
+def test_what_is_not_read_is_in_no_group(tmp_path):
+    module = Halves().double()
+    module.unread.requires_grad_(False)
+    text = trains_alike(tmp_path, module, F.mse_loss, (0, REAL), torch.optim.SGD([{'params': module.used.parameters()}, {'params': module.frozen.parameters(), 'lr': 1.0}], lr=0.01))
+    assert 'group     "frozen.*", frozen=true' in text and 'unread' not in text
+
+
 def test_what_a_train_section_cannot_have(tmp_path):
     module = nn.Linear(6, 4)
     sgd, rate = torch.optim.SGD(module.parameters(), lr=0.1, momentum=0.9), torch.optim.lr_scheduler
