@@ -186,7 +186,7 @@ class Translator:
                 region.statements += self.translate(item)
 
 
-DRAWS = {'bernoulli', 'uniform', 'normal'}
+DRAWS = {'bernoulli', 'uniform', 'normal', 'randint'}
 
 
 def draws(region: Region | None) -> list[Statement]:

@@ -27,7 +27,8 @@ INSTEAD = {'aten.' + n: what for what, names in {
         '_linalg_svd', 'linalg_svd', 'linalg_svdvals', '_linalg_eigh', 'linalg_eigh', 'linalg_eig', 'linalg_eigvalsh', '_linalg_eigvals', 'linalg_qr', 'linalg_lstsq', 'linalg_pinv', 'linalg_matrix_exp', 'linalg_lu'),
     'a size that depends on values cannot be compiled: multiply by the mask, or where(mask, x, 0)': ('nonzero', 'nonzero_static', 'masked_select', 'unique', '_unique2', 'unique_consecutive', 'unique_dim'),
     'real and imaginary part as tensors of their own': ('complex', 'view_as_complex', 'view_as_real', 'fft_fft', 'fft_ifft', 'fft_rfft', 'fft_irfft', '_fft_r2c', '_fft_c2r', '_fft_c2c'),
-    'what is drawn does not depend on the network: give it as an input': ('multinomial', 'poisson', 'exponential', 'rand_like', 'randn_like', 'randint', 'randint_like', 'randperm', 'normal', 'randn'),
+    'what the language draws is torch.randn, rand, randint, and bernoulli_ of a number: make it of these, or give it as an input': ('multinomial', 'poisson', 'exponential', 'randperm', 'normal'),
+    'max_norm changes the table where it is read: normalise what is looked up': ('embedding_renorm',),
     'numbers instead of matrix products of scaled integers': ('_scaled_mm', '_scaled_mm_v2', '_scaled_grouped_mm'),
     'matmul for each group': ('_grouped_mm',),
     'the tensor itself, in place of the number that .item() gives': ('_local_scalar_dense', 'item'),
@@ -441,12 +442,33 @@ def bernoulli(t, x, p=None, generator=None):
     return call('bernoulli', p, list(t.out.shape))
 
 
-@op('rand')
-def rand(t, size, *rest):
+@op('rand', 'rand_like')
+def rand(t, *rest):
     return call('uniform', list(t.out.shape))
 
 
 # --- places that are computed ---------------------------------------------------------------------------------------------
+@op('randn', 'randn_like')
+def randn(t, *rest):
+    return call('normal', list(t.out.shape))
+
+
+@op('normal_')
+def normal_(t, x, mean, std, generator=None):
+    return call('normal', std, mean, list(t.out.shape))
+
+
+@op('uniform_')
+def uniform_(t, x, low, high, generator=None):
+    return call('uniform', low, high, list(t.out.shape))
+
+
+@op('randint')
+def randint(t, *args):
+    low, high = args[:2] if isinstance(args[1], int) else (0, args[0])
+    return call('cast', call('randint', low, high, list(t.out.shape)), t.out.dtype)
+
+
 
 @op('index_select')
 def index_select(t, x, dim, at):

@@ -20,8 +20,7 @@ from .growing import shorten_growing_concats
 from .inline import inline_regions
 
 IDENTITY = {'aten.contiguous', 'aten.clone', 'aten.alias', 'aten.lift_fresh_copy', 'aten.detach_', 'aten.lift_fresh', 'aten.positive'}
-RANDOM = {'aten.dropout', 'aten.rand', 'aten.randn', 'aten.bernoulli', 'aten.bernoulli_', 'aten.rand_like', 'aten.randn_like', 'aten.uniform_', 'aten.normal_', 'aten.feature_dropout',
-          'aten.alpha_dropout', 'aten.randint', 'aten.randperm', 'aten.empty', 'aten.empty_like', 'aten.new_empty', 'aten.exponential_', 'aten.multinomial'}
+EMPTY = {'aten.empty', 'aten.empty_like', 'aten.new_empty'}      # with what is drawn into them
 SHAPE_ONLY = {'aten.' + n for n in ('full_like', 'zeros_like', 'ones_like', 'new_zeros', 'new_ones', 'new_full')}     # nothing but the shape of what they are given counts
 MAX_FOLDED = 1 << 26      # elements of a constant that is computed here
 
@@ -72,6 +71,10 @@ def mutated_argument(node: torch.fx.Node) -> torch.fx.Node | None:
             found = node.args[i] if i < len(node.args) else node.kwargs.get(a.name)
             return found if isinstance(found, torch.fx.Node) else None
     return None
+
+
+def is_drawn(node: torch.fx.Node) -> bool:
+    return op_name(node) in EMPTY or torch.Tag.nondeterministic_seeded in getattr(node.target, 'tags', ())
 
 
 def is_view(node: torch.fx.Node) -> bool:
@@ -262,7 +265,7 @@ def simplify(ep, parameters: dict, buffers: dict, training: bool) -> Traced:
             stand_in = {node_inputs[0]: torch.zeros(1, dtype=val.dtype).expand(val.shape)}
             constants[node] = evaluate(node, resolve, {**constants, **stand_in})
             continue
-        if name not in RANDOM and all(i in constants for i in node_inputs) and foldable(node):
+        if not is_drawn(node) and all(i in constants for i in node_inputs) and foldable(node):
             value = evaluate(node, resolve, constants)
             if written is None or not isinstance(value, torch.Tensor):
                 constants[node] = value
