@@ -390,6 +390,7 @@ def linear(t, x, weight, bias):
 
 @op('embedding')
 def embedding(t, weight, indices, padding_idx=-1, scale=False, sparse=False):
+    need(not scale, 'scale_grad_by_freq divides gradients by how often a row is read: without it')
     path = module_of(weight)
     if path is None:
         rows = call('gather', weight, indices)
@@ -407,7 +408,7 @@ def embedding_bag(t, weight, indices, offsets, scale=False, mode=0, sparse=False
     bags, size = offsets.tensor.numel(), t.shape(indices)[0] // max(offsets.tensor.numel(), 1)
     need(torch.equal(offsets.tensor, torch.arange(bags) * size), 'embedding_bag with bags of several sizes: indices[N, L]')
     need(mode < 2 and padding_idx in (None, -1), 'embedding_bag with mode="max" or padding_idx: Embedding, and amax or a product with a mask')
-    rows = embedding(t, weight, call('reshape', indices, [bags, size]))
+    rows = embedding(t, weight, call('reshape', indices, [bags, size]), scale=scale)
     if weights is not None:
         rows = Op('*', [rows, call('reshape', weights, [bags, size, 1])])
     return call('mean' if mode else 'sum', rows, axes=1)
@@ -447,7 +448,6 @@ def rand(t, *rest):
     return call('uniform', list(t.out.shape))
 
 
-# --- places that are computed ---------------------------------------------------------------------------------------------
 @op('randn', 'randn_like')
 def randn(t, *rest):
     return call('normal', list(t.out.shape))
@@ -469,6 +469,7 @@ def randint(t, *args):
     return call('cast', call('randint', low, high, list(t.out.shape)), t.out.dtype)
 
 
+# --- places that are computed ---------------------------------------------------------------------------------------------
 
 @op('index_select')
 def index_select(t, x, dim, at):

@@ -177,14 +177,18 @@ class NotTraced(Exception):
 
 
 @contextlib.contextmanager
-def values_unknown():
-    """The place of what depends on values: what torch.export says of it is pages long, and is the cause of what is raised here."""
+def errors_placed():
+    """The place of what depends on values, and of other errors: what torch.export says of it is pages long, and is the cause of what is raised here."""
     try:
         yield
-    except (GuardOnDataDependentSymNode, DataDependentOutputException, DynamicOutputShapeException) as e:
+    except (NotTraced, gradients.Refused):
+        raise
+    except Exception as e:
         frames = [f for f in traceback.extract_tb(e.__traceback__) if not f.filename.startswith(source.TORCH)]
         line = next((f for f in reversed(frames) if f.filename != __file__), frames[-1])
-        raise NotTraced(f'{line.filename}:{line.lineno}: {line.line}: depends on values, which torch.export cannot trace: {str(e).splitlines()[0]}') from e
+        values = isinstance(e, (GuardOnDataDependentSymNode, DataDependentOutputException, DynamicOutputShapeException))
+        what = 'depends on values, which torch.export cannot trace' if values else f'torch.export cannot trace it: {type(e).__name__}'
+        raise NotTraced(f'{line.filename}:{line.lineno}: {line.line}: {what}: {(str(e).splitlines() or [""])[0]}') from e
 
 
 @contextlib.contextmanager
@@ -202,7 +206,9 @@ def trace(module: torch.nn.Module, args: tuple, kwargs: dict, known: set) -> tup
     for path, m in module.named_modules():
         if isinstance(m, torch.nn.CrossMapLRN2d):     # of another time, with a gradient of its own
             raise NotTraced(f'{path}: torch.export cannot trace CrossMapLRN2d: LocalResponseNorm computes the same')
-    with without_caches(module), values_unknown(), packed_refused(), gradients.own_gradients_refused(module):
+        if isinstance(m, torch.nn.modules.batchnorm._NormBase) and m.track_running_stats and m.momentum is None:
+            raise NotTraced(f'{path}: {type(m).__name__} with momentum=None: a number')
+    with without_caches(module), errors_placed(), packed_refused(), gradients.own_gradients_refused(module):
         ep = torch.export.export(module, args, kwargs, strict=False)
     inline_regions(ep)
     names = ep.graph_signature.inputs_to_buffers

@@ -9,7 +9,6 @@ from torch import nn
 
 from check import check
 from nnc.importer import ImportFailed, convert
-from nnc.training import NotInLanguage, loss_call, settings
 
 
 class Layer(nn.Module):
@@ -200,6 +199,7 @@ class StraightThrough(torch.autograd.Function):
     def backward(ctx, g):
         return g
 
+
 def drawn(y):
     return y + 0 * (torch.randn_like(y) * torch.rand_like(y) + torch.randn(5) + torch.empty_like(y).normal_(1, 2) + torch.empty_like(y).uniform_(-1, 1) + torch.randint(3, y.shape) + torch.randint(2, 5, (4, 1)))
 
@@ -211,7 +211,6 @@ class Occurrences(nn.Module):
 
     def forward(self, x):
         return self.table(x.argmax(-1))
-
 
 
 def copies(y):
@@ -231,8 +230,8 @@ SAME = {
     'flow': lambda: (Flow(), (torch.randn(4, 6),), {'scale': 1.5}), 'einsum': lambda: (Einsum(), (torch.randn(2, 5, 4),)), 'tied': lambda: (Tied(), (torch.randint(0, 10, (3, 5)),)),
     'branches': lambda: (Branches(), (torch.randn(4, 6),)), 'mask': lambda: (Mask(), (torch.randn(2, 5, 8), torch.tensor([5, 3]))), 'writes': lambda: (Writes(), (torch.randn(4, 6),)),
     'functional': lambda: (Functional(), (torch.randn(4, 6),)), 'frozen': lambda: (Frozen(), (torch.randn(4, 6),)), 'scaled': lambda: (Layer(Scaled()), (torch.randn(4, 6),)),
-    'drawn': lambda: (Layer(drawn), (torch.randn(4, 6),)),
     'kept': lambda: (Layer(Kept()), (torch.randn(4, 6),)), 'always drawn': lambda: (Layer(AlwaysDrawn()), (torch.randn(4, 6),)), 'backward of its own': lambda: (Layer(Swish.apply), (torch.randn(4, 6),)),
+    'drawn': lambda: (Layer(drawn), (torch.randn(4, 6),)),
     'copies': lambda: (Layer(copies), (torch.randn(4, 6),)), 'truths': lambda: (Layer(truths), (torch.randn(4, 6),)), 'decimals': lambda: (Layer(lambda y: y + torch.round(y, decimals=1)), (torch.randn(4, 6),)),
 }
 
@@ -272,10 +271,10 @@ def mask_of_gradient(layer):
 
 REFUSED = {
     'average': (lambda: Layer(Average()), r'in f \(Average\): writes the buffer f.center'), 'noise': (lambda: Noise(), 'a module of its own'), 'straight through': (lambda: Layer(StraightThrough.apply), r'StraightThrough.*\.detach\(\)'),
+    'hook': (lambda: Layer(hooked), 'register_hook.*detach'), 'hook of a parameter': (lambda: mask_of_gradient(Layer(torch.tanh)), 'a.weight: has a hook'), 'detach_': (lambda: Layer(lambda y: y.square().detach_() + y), r'y = x\.detach\(\)'),
     'average without a momentum': (lambda: Layer(nn.BatchNorm1d(5, momentum=None)), 'f: BatchNorm1d with momentum=None: a number'), 'frequencies': (lambda: Occurrences(scale_grad_by_freq=True), 'scale_grad_by_freq'),
     'largest norm': (lambda: Occurrences(max_norm=1.0), 'normalise what is looked up'), 'normal': (lambda: Layer(lambda y: y + torch.normal(0.0, 1.0, (4, 5))), 'torch.randn'),
     'within torch': (lambda: Layer(lambda y: torch.cat([y, y.sum()])), r'test_modules.py:\d+: .*torch.cat.*: torch.export cannot trace it: RuntimeError: zero-dimensional'),
-    'hook': (lambda: Layer(hooked), 'register_hook.*detach'), 'hook of a parameter': (lambda: mask_of_gradient(Layer(torch.tanh)), 'a.weight: has a hook'), 'detach_': (lambda: Layer(lambda y: y.square().detach_() + y), r'y = x\.detach\(\)'),
     'softplus': (lambda: Layer(nn.Softplus(threshold=1)), 'threshold below 20'), 'bits': (lambda: Layer(lambda y: y * (y.long() & 3)), 'integers'), 'towards zero': (lambda: Layer(lambda y: y * torch.div(y.long(), 3, rounding_mode='trunc')), 'x // y'),
 }
 
