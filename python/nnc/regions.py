@@ -131,13 +131,16 @@ class Translator:
                 self.problems.append(Problem(op_name(made), problem_place(step), 'its further results, such as the places of maxima: the language has the first one only'))
             name_value(self.values[node], step)
             return []
+        vals = node.meta['val']
+        if isinstance(vals, torch.Tensor) and vals.numel() == 0:       # such as the part of a head that is not rotated
+            self.values[node] = Known(torch.zeros(vals.shape, dtype=vals.dtype))
+            return []
         f = torch_ops.find(step.op)
         where = torch_ops_place(step)
         if f is None:
             self.problems.append(Problem(step.op, problem_place(step), torch_ops.INSTEAD.get(step.op, 'the .nn language has no such operation, and torch does not decompose it')))
             self.stand_in(node)
             return []
-        vals = node.meta['val']
         several = isinstance(vals, (list, tuple))
         outputs = [Value(v.shape, dtype_name(v.dtype)) for v in (vals if several else [vals]) if isinstance(v, torch.Tensor)]
         try:

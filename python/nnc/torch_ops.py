@@ -34,6 +34,7 @@ INSTEAD = {'aten.' + n: what for what, names in {
     'the tensor itself, in place of the number that .item() gives': ('_local_scalar_dense', 'item'),
     'cdist, or differences by broadcasting: x[:, None] - x': ('pdist', '_pdist_forward'),
 }.items() for n in names}
+INSTEAD.update({n: 'experts of transformers, grouped by which tokens go to them: module.set_experts_implementation("batched_mm") before' for n in ('aten.histc', 'transformers.grouped_mm_fallback')})
 
 
 class Unsupported(Exception):
@@ -568,7 +569,7 @@ def axis_from_end(dim: int, rank: int) -> int:
 
 @op('cat', 'concat', 'concatenate')
 def cat(t, tensors, dim):
-    items = [x for x in tensors if t.shape(x) != [0]]
+    items = [x for x in tensors if 0 not in t.shape(x)]
     if len(items) == 1:
         return items[0]
     return call('concat', items, axis=(axis_from_end(dim, len(t.out.shape)), -1))
@@ -576,11 +577,7 @@ def cat(t, tensors, dim):
 
 @op('stack')
 def stack(t, tensors, dim):
-    rank = len(t.out.shape)
-    dim = axis(dim, rank)
-    shape = list(t.out.shape)
-    shape[dim] = 1
-    return call('concat', [call('reshape', x, shape) for x in tensors], axis=(axis_from_end(dim, rank), -1))
+    return call('stack', tensors, axis=(axis(dim, len(t.out.shape)), 0))
 
 
 @op('split', 'split_with_sizes', 'chunk', 'unsafe_split', 'tensor_split')

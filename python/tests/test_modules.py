@@ -213,6 +213,11 @@ class Occurrences(nn.Module):
         return self.table(x.argmax(-1))
 
 
+def nothing(y):
+    """Parts without elements."""
+    return torch.cat([y[:, :5].tanh(), y[:, 5:] * 2], -1) + torch.stack([y, -y], 1)[:, :1].sum(1) + torch.stack([y[:, 0], y[:, 1]]).sum()
+
+
 def copies(y):
     z, u, w = y.clone(), y.clone(), y.contiguous()
     z.mul_(2)
@@ -232,7 +237,7 @@ SAME = {
     'functional': lambda: (Functional(), (torch.randn(4, 6),)), 'frozen': lambda: (Frozen(), (torch.randn(4, 6),)), 'scaled': lambda: (Layer(Scaled()), (torch.randn(4, 6),)),
     'kept': lambda: (Layer(Kept()), (torch.randn(4, 6),)), 'always drawn': lambda: (Layer(AlwaysDrawn()), (torch.randn(4, 6),)), 'backward of its own': lambda: (Layer(Swish.apply), (torch.randn(4, 6),)),
     'drawn': lambda: (Layer(drawn), (torch.randn(4, 6),)),
-    'copies': lambda: (Layer(copies), (torch.randn(4, 6),)), 'truths': lambda: (Layer(truths), (torch.randn(4, 6),)), 'decimals': lambda: (Layer(lambda y: y + torch.round(y, decimals=1)), (torch.randn(4, 6),)),
+    'nothing': lambda: (Layer(nothing), (torch.randn(4, 6),)), 'copies': lambda: (Layer(copies), (torch.randn(4, 6),)), 'truths': lambda: (Layer(truths), (torch.randn(4, 6),)), 'decimals': lambda: (Layer(lambda y: y + torch.round(y, decimals=1)), (torch.randn(4, 6),)),
 }
 
 
