@@ -80,10 +80,18 @@ def attention(t, q, k, v, mask, dropout_p, causal, scale, gqa):
             mask = None
         elif lower_triangle(mask.tensor, queries, keys):
             names['causal'], mask = (True, False), None
+        elif window_of(mask.tensor, queries, keys):
+            window, is_causal = window_of(mask.tensor, queries, keys)
+            names.update(causal=(is_causal, False), window=window)
+            mask = None
     if causal and queries != keys:
         raise Unsupported('scaled_dot_product_attention with is_causal and fewer queries than keys')
-    if mask is None and len(t.shape(q)) == 4 and t.shape(k)[-1] == t.shape(v)[-1]:
+    if len(t.shape(q)) == 4 and t.shape(k)[-1] == t.shape(v)[-1]:
+        if mask is not None:
+            shape = [1] * (4 - len(t.shape(mask))) + t.shape(mask)
+            names['bias' if t.is_float(mask) else 'mask'] = mask if shape == t.shape(mask) else call('reshape', mask, shape)
         return call('attention', q, k, v, **names)
+    need('window' not in names, 'attention in a window of queries, keys and values [N, H, T, D]')
     need(t.shape(q)[:-2] == t.shape(k)[:-2], 'attention with a mask and grouped heads: repeat keys and values')
     scale = 1 / math.sqrt(t.shape(q)[-1]) if scale is None else scale
     scores = call('matmul', Op('*', [q, Const(scale)]), call('transpose', k))
@@ -93,6 +101,19 @@ def attention(t, q, k, v, mask, dropout_p, causal, scale, gqa):
         scores = Op('+', [scores, mask]) if t.is_float(mask) else call('where', mask, scores, -1e30)
     weights = call('softmax', scores)
     return call('matmul', dropout(t, weights, dropout_p, True), v)
+
+
+def window_of(mask: torch.Tensor, queries: int, keys: int) -> tuple[int, bool] | None:
+    """n, and whether it looks back only, where each query sees the keys that are less than n positions away, in every batch and head."""
+    seen = mask if mask.dtype == torch.bool else mask >= -1
+    if queries != keys or seen.shape[-2:] != (queries, keys) or mask.dtype != torch.bool and bool(mask[seen].any()):
+        return None
+    places = torch.arange(queries)
+    away = places[:, None] - places
+    rows = seen.reshape(-1, queries, keys)[0]
+    n, causal = int(rows[:, 0].sum()), not bool(rows.triu(1).any())
+    want = (away.abs() < n) & (away >= 0 if causal else away == away)
+    return (n, causal) if n < queries and bool((seen == want).all()) else None
 
 
 def lower_triangle(mask: torch.Tensor, queries: int, keys: int) -> bool:

@@ -11,6 +11,7 @@ import traceback
 import torch
 
 TORCH = os.path.dirname(torch.__file__) + os.sep
+OWN = os.path.dirname(__file__) + os.sep     # what stands for a module of torch
 FRAME = re.compile(r'File "(.+)", line (\d+), in (.+)')
 
 
@@ -41,16 +42,15 @@ def frames(stack_trace: str | None) -> tuple[tuple[str, int], ...]:
 
 
 def place(stack_trace: str | None) -> str:
-    """file:line of the innermost frame outside torch itself."""
+    """file:line of the innermost frame outside torch and this package."""
     known = frames(stack_trace)
-    own = [f for f in known if not f[0].startswith(TORCH)] or list(known)
+    own = [f for f in known if not f[0].startswith((TORCH, OWN))] or list(known)
     return f'{own[-1][0]}:{own[-1][1]}' if own else 'unknown place'
 
 
 def here() -> str:
     """file:line of the code that is running, outside of torch and this package."""
-    own = os.path.dirname(__file__) + os.sep
-    f = next((f for f in reversed(traceback.extract_stack()) if not f.filename.startswith((TORCH, own))), None)
+    f = next((f for f in reversed(traceback.extract_stack()) if not f.filename.startswith((TORCH, OWN))), None)
     return f'{f.filename}:{f.lineno}' if f else 'unknown place'
 
 

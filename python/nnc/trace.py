@@ -15,7 +15,7 @@ import torch.fx
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
-from . import gradients, source
+from . import attention, gradients, source
 from .growing import shorten_growing_concats
 from .inline import inline_regions
 
@@ -208,7 +208,7 @@ def trace(module: torch.nn.Module, args: tuple, kwargs: dict, known: set) -> tup
             raise NotTraced(f'{path}: torch.export cannot trace CrossMapLRN2d: LocalResponseNorm computes the same')
         if isinstance(m, torch.nn.modules.batchnorm._NormBase) and m.track_running_stats and m.momentum is None:
             raise NotTraced(f'{path}: {type(m).__name__} with momentum=None: a number')
-    with without_caches(module), errors_placed(), packed_refused(), gradients.own_gradients_refused(module):
+    with without_caches(module), errors_placed(), packed_refused(), attention.batch_first(), gradients.own_gradients_refused(module):
         ep = torch.export.export(module, args, kwargs, strict=False)
     inline_regions(ep)
     names = ep.graph_signature.inputs_to_buffers

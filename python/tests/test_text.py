@@ -5,6 +5,7 @@ import subprocess
 import pytest
 import torch
 
+from check import check
 from nnc.importer import ImportFailed, convert, from_torch
 
 
@@ -94,6 +95,58 @@ class Sum(torch.nn.Module):
 
 def test_a_sum_begins_with_its_first_part():
     assert ' + 0' not in convert(Sum(), (torch.randn(2, 4),)).text
+
+
+class Positions(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words, self.places, self.out = torch.nn.Embedding(30, 6), torch.nn.Embedding(40, 6), torch.nn.Linear(6, 3)
+
+    def forward(self, batch):
+        tokens = batch['tokens']
+        places = torch.arange(tokens.shape[1]).expand(tokens.shape) + 2
+        near = (torch.arange(8)[:, None] - torch.arange(8)).abs().expand(len(tokens), 8, 8) % 5
+        return {'scores': self.out(self.words(tokens) * 1.0 + self.places(places))[:, [-1]] * near[:, :1, 3:6]}
+
+
+def test_what_is_the_same_for_each_record():
+    text = convert(Positions(), ({'tokens': torch.zeros(2, 8, dtype=torch.long)},)).text
+    assert 'dim N = 2\n' in text and 'iota(8) + 2' in text and 'i64[1, 1, 3]' in text and 'assert ' not in text and '*1.0' not in text and '[:, 7:]' in text
+
+
+class Windowed(torch.nn.Module):
+    def __init__(self, look_back):
+        super().__init__()
+        self.qkv, self.look_back = torch.nn.Linear(8, 24), look_back
+
+    def forward(self, x):
+        away = torch.arange(x.shape[1])[:, None] - torch.arange(x.shape[1])
+        seen = (away < 3) & (away >= 0) if self.look_back else away.abs() < 3
+        q, k, v = (y.unflatten(-1, (2, 4)).transpose(1, 2) for y in self.qkv(x).chunk(3, -1))
+        return torch.nn.functional.scaled_dot_product_attention(q, k, v, seen).transpose(1, 2).flatten(2)
+
+
+@pytest.mark.parametrize('look_back', [False, True])
+def test_attention_in_a_window(look_back):
+    module, x = Windowed(look_back), torch.randn(2, 7, 8)
+    assert f'attention(q, k, v, heads=2, {"causal=true, " * look_back}window=3)' in convert(module, (x,)).text
+    check(module, (x,))
+
+
+class Decoder(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.TransformerDecoderLayer(8, 2, 16, 0.0, batch_first=True)
+
+    def forward(self, x, memory, pad):
+        return self.layer(x, memory, tgt_mask=torch.nn.Transformer.generate_square_subsequent_mask(5), tgt_is_causal=True, memory_key_padding_mask=pad)
+
+
+def test_attention_of_torch_is_attention():
+    module, inputs = Decoder(), (torch.randn(2, 5, 8), torch.randn(2, 6, 8), torch.tensor([[False] * 6, [False] * 4 + [True] * 2]))
+    text = convert(module, inputs).text
+    assert 'heads=2, causal=true' in text and 'heads=2, mask=' in text and 'transpose' not in text
+    check(module, inputs)
 
 
 class Initialised(torch.nn.Module):
