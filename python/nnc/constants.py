@@ -16,12 +16,14 @@ class Constants:
         self.keep: list = []
 
     def expression(self, t: torch.Tensor, where: str) -> Expr:
-        if t.numel() == 1 and t.dim() <= 1:
+        if t.dim() == 0:
             return Const(t.reshape(-1)[0].item())
         if t.numel() and bool((t == t.reshape(-1)[0]).all()):
             value = t.reshape(-1)[0].item()
             filled = call('full', list(t.shape), float(value))
             return filled if t.dtype.is_floating_point else call('cast', filled, dtype_name(t.dtype))
+        if t.dim() > 1 and t.shape[0] > 1 and id(t) not in self.names and bool((t == t[:1]).all()):     # the same for each record: the batch may have another size than the example
+            return call('broadcast_to', self.expression(t[:1].contiguous(), where), list(t.shape))
         counted = counting(t)
         return counted if counted is not None else self.store(t, where)
 

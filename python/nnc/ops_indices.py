@@ -4,7 +4,7 @@ from __future__ import annotations
 import math
 
 from .text import Const, Expr, Op, call
-from .torch_ops import Known, need, op
+from .torch_ops import Known, need, op, slice_, take
 
 
 @op('index', '_unsafe_index')
@@ -14,6 +14,12 @@ def index(t, x, indices):
     shape = t.shape(x)
     given = [a for a, i in enumerate(indices) if i is not None]
     first, last = given[0], given[-1] + 1
+    if len(given) == 1 and isinstance(indices[first], Known) and indices[first].tensor.dim() < 2:
+        places = (indices[first].tensor % shape[first]).reshape(-1).tolist()
+        if indices[first].tensor.dim() == 0:
+            return take(x, first, places[0], shape)
+        if places == list(range(places[0], places[0] + len(places))):
+            return slice_(t, x, first, places[0], places[0] + len(places))
     need(given == list(range(first, last)), 'x[i, :, j], indices with an axis between them: transpose x before')
     flat, sizes = None, shape[first:last]
     for a, n in zip(given, sizes):

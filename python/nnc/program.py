@@ -246,7 +246,7 @@ class BodyPrinter:
 
 def counted(e: Expr) -> Expr | None:
     """The number behind the last of iota(n), or iota(n) + k, in another shape or not."""
-    if isinstance(e, Call) and e.fn == 'reshape':
+    if isinstance(e, Call) and e.fn in ('reshape', 'broadcast_to'):
         return counted(e.args[0])
     if isinstance(e, Op) and e.op == '+' and isinstance(e.args[1], Const):
         inner = counted(e.args[0])

@@ -1,6 +1,7 @@
 """Sizes that a text has as a `dim`: the module is traced again with another size, and a number that has changed with it is written by its name. What cannot be told so stays a number."""
 from __future__ import annotations
 
+import logging
 import re
 from typing import Callable
 
@@ -37,7 +38,7 @@ def resized(args: tuple, kwargs: dict, axis: int, size: int) -> tuple:
         if not isinstance(t, torch.Tensor) or t.dim() <= axis or t.shape[axis] != size or axis == 1 and (t.is_floating_point() or t.dim() != 2):
             return t
         return torch.cat([t, t[:1]]) if axis == 0 else t[:, :-1]
-    return tuple(change(a) for a in args), {k: change(v) for k, v in kwargs.items()}
+    return torch.utils._pytree.tree_map(change, (tuple(args), kwargs))
 
 
 def generalise(text: str, convert: Callable, args: tuple, kwargs: dict, names: list) -> tuple[str, list]:
@@ -45,10 +46,14 @@ def generalise(text: str, convert: Callable, args: tuple, kwargs: dict, names: l
     found = []
     for name, axis, size in names:
         changed = size + 1 if axis == 0 else size - 1
+        heard = logging.root.manager.disable
+        logging.disable(logging.ERROR)      # torch tells at length what went wrong
         try:
             other = convert(*resized(args, kwargs, axis, size))
         except Exception:       # the module does not take that size: it stays as it is
             continue
+        finally:
+            logging.disable(heard)
         for n, _, s in found:
             again = named(other, text, n, s, s)
             other = other if again is None else again

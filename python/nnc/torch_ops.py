@@ -276,6 +276,8 @@ def rsub(t, x, y, alpha=1):
 
 @op('mul')
 def mul(t, x, y):
+    if isinstance(x, Var) and type(y) in (int, float) and y == 1 and t.dtype(x) == t.out.dtype:
+        return x
     return Op('*', [as_expr(x), as_expr(y)])
 
 
