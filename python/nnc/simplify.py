@@ -38,7 +38,7 @@ class Body:
 
 def simplify(statements: list, outputs: list):
     body = Body(statements, outputs)
-    for rule in (drop_leading_one, drop_kept_axes, join_reshapes, product_over_last_axis, split_heads, merge_heads, attention_of_heads):
+    for rule in (drop_leading_one, drop_kept_axes, join_reshapes, product_over_last_axis, split_heads, merge_heads, grouped_heads, attention_of_heads):
         for s in list(body.statements):
             if s in body.statements and isinstance(s.expr, (Call, Op)) and rule(body, s):
                 body.index()
@@ -144,6 +144,29 @@ def merge_heads(body: Body, s: Statement) -> bool:
         return False
     s.expr = call('rearrange', before.expr.args[0], 'b h t d -> b t (h d)')
     body.remove(before)
+    return True
+
+
+def grouped_heads(body: Body, s: Statement) -> bool:
+    """Keys and values [b, h, t, d] that are repeated for groups of the queries' heads: attention does that itself."""
+    if not isinstance(s.expr, Call) or s.expr.fn != 'attention' or 'heads' in s.expr.names:
+        return False
+    sources, drop = [], []
+    for a in s.expr.args[1:3]:
+        joined = body.made_by(a, 'reshape')
+        repeated = body.made_by(joined.expr.args[0], 'broadcast_to') if joined else None
+        apart = body.made_by(repeated.expr.args[0], 'reshape', 'unsqueeze') if repeated else None
+        x = shape_of(apart.expr.args[0]) if apart else None
+        if x is None or len(x) != 4 or apart.targets[0].shape != [*x[:2], 1, *x[2:]]:
+            return False
+        group = repeated.targets[0].shape[2]
+        if repeated.targets[0].shape != [*x[:2], group, *x[2:]] or joined.targets[0].shape != [x[0], x[1] * group, *x[2:]]:
+            return False
+        sources.append(apart.expr.args[0])
+        drop += [joined, repeated, apart]
+    s.expr.args[1:3] = sources
+    for d in drop:
+        body.remove(d)
     return True
 
 

@@ -133,6 +133,22 @@ def test_attention_in_a_window(look_back):
     check(module, (x,))
 
 
+class Grouped(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.q, self.kv = torch.nn.Linear(8, 16), torch.nn.Linear(8, 16)
+
+    def forward(self, x):
+        k, v = (y.unflatten(-1, (2, 4)).transpose(1, 2)[:, :, None].expand(-1, -1, 2, -1, -1).flatten(1, 2) for y in self.kv(x).chunk(2, -1))
+        return torch.nn.functional.scaled_dot_product_attention(self.q(x).unflatten(-1, (4, 4)).transpose(1, 2), k, v)
+
+
+def test_repeated_keys_are_grouped_heads():
+    module, x = Grouped(), torch.randn(2, 5, 8)
+    assert 'broadcast_to' not in convert(module, (x,)).text
+    check(module, (x,))
+
+
 class Decoder(torch.nn.Module):
     def __init__(self):
         super().__init__()
