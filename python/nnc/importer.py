@@ -174,11 +174,12 @@ def problems_text(problems: list) -> str:
 
 def from_torch(module: torch.nn.Module, example_inputs: Sequence | torch.Tensor, path: str, *, kwargs: dict | None = None, name: str | None = None,
                loss: Any = None, optimizer: torch.optim.Optimizer | None = None,
-               scheduler: torch.optim.lr_scheduler.LRScheduler | None = None) -> None:
+               scheduler: torch.optim.lr_scheduler.LRScheduler | None = None, targets: Sequence | torch.Tensor | None = None) -> None:
     """Writes `module` to the .nn file `path`, and its weights beside it, as <path without .nn>.safetensors.
 
     example_inputs: a tensor or a tuple of them, whose shapes the program has; their first axis becomes `dim N`. kwargs: further arguments of forward.
     loss: torch.nn.functional.cross_entropy, mse_loss or another loss that the language has, a functools.partial of it, or its module; with it the train section is written.
+    targets: examples of what the data has beside the inputs, with which the loss may be any function of outputs and targets; it becomes a block.
     optimizer: one of torch.optim that the language has; SGD(lr=0.01) without it. scheduler: of this optimizer, whose step() is called for each step of it.
     Raises ImportFailed, with a line for each operation that the language does not have, and ValueError for a loss, an optimizer or a scheduler that it does not have; nothing is written then.
     """
@@ -189,7 +190,12 @@ def from_torch(module: torch.nn.Module, example_inputs: Sequence | torch.Tensor,
     text = head + program.text
     if loss is not None:
         from .training import train_section
-        text += '\n' + train_section(program, module, loss, optimizer, scheduler)
+        outputs = []
+        if targets is not None:
+            with torch.no_grad():
+                outputs = [t for t in torch.utils._pytree.tree_leaves(module(*args, **(kwargs or {}))) if isinstance(t, torch.Tensor)]
+            targets = [targets] if isinstance(targets, torch.Tensor) else list(targets)
+        text += '\n' + train_section(program, module, loss, optimizer, scheduler, outputs, targets)
     program.save_weights(stem + '.safetensors')
     with open(path, 'w', encoding='utf-8') as f:
         f.write(formatted(text))

@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import nn, optim
 from torch.optim import lr_scheduler
 
+from .loss import LARGEST, NotABlock, loss_block, tensor_literal
 from .text import number, snake_case
 
 REDUCTION = {'reduction': ('reduction', 'mean')}
@@ -61,10 +62,9 @@ def literal(value: Any) -> str:
         return number(value)
     if value.numel() == 1:
         return number(value.item())
-    if value.numel() > 4096:
+    if value.numel() > LARGEST:
         raise NotInLanguage(f'a weight of {value.numel()} numbers: read it from the data')
-    listed = lambda v: '[' + ', '.join(map(listed, v)) + ']' if isinstance(v, list) else number(v)
-    return f'tensor({listed(value.tolist())})'
+    return tensor_literal(value)
 
 
 def loss_call(loss: Any) -> tuple[str, list, str]:
@@ -77,7 +77,7 @@ def loss_call(loss: Any) -> tuple[str, list, str]:
             break
     else:
         known = ', '.join(f.__name__ for f, _ in LOSSES)
-        raise NotInLanguage(f'loss {loss}: {known} of torch.nn.functional, functools.partial of these, or their modules; write another one into the text')
+        raise NotInLanguage(f'loss {loss}: {known} of torch.nn.functional, functools.partial of these, or their modules; another one with targets=, an example of what the data has, or in the text')
     values = {k: getattr(loss, k, default) for k, (_, default) in arguments.items()} if function is loss else given
     more = set(values) - set(arguments)
     if more or getattr(loss, 'args', ()) or values.get('reduction') == 'none':
@@ -160,15 +160,15 @@ def group_lines(program, module: nn.Module, optimizer: optim.Optimizer, schedule
     return ['group     ' + ', '.join(f'"{p}"' for p in patterns(members, all_names)) + f', {what}' for members, what in groups if members and what]
 
 
-def loss_lines(program, loss: Any) -> list[str]:
+def loss_lines(program, call: str, tensors: list, extra: str, types: dict) -> list[str]:
     """The line of the data, that of the outputs where there are several, and the loss."""
-    call, tensors, extra = loss_call(loss)
     inputs = [snake_case(v.hint or 'x') for v in program.inputs]
     outputs, given = [t[1:] for t in tensors if t[0] == '>'], [t for t in tensors if t[0] != '>']
     if len(outputs) != len(program.outputs):
         raise NotInLanguage(f'the module has {len(program.outputs)} outputs, and {call} is of {len(outputs)}: give a module that returns what the loss reads, or write the loss into the text')
     scores, rank = f'{program.name}({", ".join(inputs)})', len(program.outputs[0].shape)
-    lines = [f'data      {", ".join(inputs + given)} = safetensors("data.safetensors")']
+    typed = ''.join(f', {n}={t}' for n, t in types.items())
+    lines = [f'data      {", ".join(inputs + given)} = safetensors("data.safetensors"{typed})']
     if len(outputs) > 1:
         own = {t: t if t not in inputs else t + '_out' for t in outputs}
         lines.append(f'{", ".join(own.values())} = {scores}')
@@ -178,7 +178,18 @@ def loss_lines(program, loss: Any) -> list[str]:
     return lines + [f'loss      {call}({", ".join(scores if t == ">" else t for t in tensors)}{extra})']
 
 
-def train_section(program, module: nn.Module, loss: Any, optimizer: optim.Optimizer | None, scheduler: Any = None) -> str:
+def own_loss(program, loss: Any, outputs: list, targets: list) -> tuple[str, str, list, str, dict]:
+    """Of a loss that the language does not have: its block, what loss_call gives, and the types of targets, which the language knows of its own losses."""
+    try:
+        text, name, types = loss_block(program, loss, outputs, targets)
+    except NotABlock as e:
+        raise NotInLanguage(str(e)) from e
+    several, names = len(outputs) > 1, list(types)
+    return text + '\n', name, [f'>{n}' if several else '>' for n in names[:len(outputs)]] + names[len(outputs):], '', {n: types[n] for n in names[len(outputs):]}
+
+
+def train_section(program, module: nn.Module, loss: Any, optimizer: optim.Optimizer | None, scheduler: Any = None, outputs: list = (), targets: list | None = None) -> str:
+    """`targets`: examples, where the loss may be one of one's own; `outputs`: what the module gives."""
     optimizer = optimizer or optim.SGD([p for p in module.parameters() if p.requires_grad], lr=0.01)
     if type(optimizer) not in OPTIMIZERS:
         raise NotInLanguage(f'optimizer {type(optimizer).__name__}: {", ".join(o.__name__ for o in OPTIMIZERS)} of torch.optim')
@@ -186,7 +197,13 @@ def train_section(program, module: nn.Module, loss: Any, optimizer: optim.Optimi
     name, defaults = OPTIMIZERS[type(optimizer)]
     first = settings(optimizer, optimizer.param_groups[0], scheduled)
     given = ', '.join(f'{k}={number(v)}' for k, v in first.items() if v != defaults[k] or k == 'lr')
-    lines = loss_lines(program, loss) + [f'optimizer {name}({given})'] + group_lines(program, module, optimizer, scheduled)
+    try:
+        block, *call = '', *loss_call(loss), {}
+    except NotInLanguage:
+        if targets is None:
+            raise
+        block, *call = own_loss(program, loss, outputs, targets)
+    lines = loss_lines(program, *call) + [f'optimizer {name}({given})'] + group_lines(program, module, optimizer, scheduled)
     if scheduled:
         lines += schedule_lines(scheduler, {settings(optimizer, g, True)['lr'] for g in optimizer.param_groups})
-    return 'train {\n' + ''.join(f'    {line}\n' for line in lines) + '}\n'
+    return block + 'train {\n' + ''.join(f'    {line}\n' for line in lines) + '}\n'

@@ -68,10 +68,10 @@ class Pair(nn.Module):
         return tuple(y) if len(y) > 1 else y[0]
 
 
-def trains_alike(folder, module, loss, targets, optimizer, scheduler=None, steps=5):
+def trains_alike(folder, module, loss, targets, optimizer, scheduler=None, steps=5, example=None):
     """Losses of the program's steps are those of PyTorch's; returns the train section."""
     x = torch.randn(8, 6).double()
-    from_torch(module, x, str(folder / 'm.nn'), loss=loss, optimizer=optimizer, scheduler=scheduler)
+    from_torch(module, x, str(folder / 'm.nn'), loss=loss, optimizer=optimizer, scheduler=scheduler, targets=example)
     text = (folder / 'm.nn').read_text().split('train {')[1]
     net = nnc.compile(folder / 'm.nn', compiler=os.environ.get('NNC', 'nnc'), dtype='f64', options={'weights': folder / 'm.safetensors'})
     names = [n for n, t in net.tensors.items() if t.role == 'input']
@@ -178,6 +178,49 @@ def test_groups(tmp_path):
     assert 'adamw(lr=0.01, weight_decay=0.1)' in text and '"0.bias", "1.*", "3.bias", lr=0.02, weight_decay=0' in text
 
 
+def smooth(y, target):
+    weight = torch.tensor([1.0, 2.0, 0.5, 3.0], dtype=y.dtype)
+    return (weight * (y - target).abs().log1p()).mean() + 0.01 * y.square().sum() / len(y)
+
+
+class Margin(nn.Module):
+    def __init__(self, margin):
+        super().__init__()
+        self.margin = margin
+
+    def forward(self, first, second, label):
+        return F.cross_entropy(first + second, label) + F.relu(self.margin - (first - second).norm(dim=1)).mean()
+
+
+def test_losses_of_ones_own(tmp_path):
+    module = Pair(1).double()
+    sgd = torch.optim.SGD(module.parameters(), lr=0.01)
+    text = trains_alike(tmp_path, module, smooth, (0, REAL), sgd, example=REAL)
+    assert 'data      x, target = ' in text and 'loss      smooth(pair(x), target)' in text and 'block smooth(y, target) {' in (tmp_path / 'm.nn').read_text()
+    assert 'loss      criterion(pair(x), t)' in trains_alike(tmp_path, module, lambda y, t: F.cross_entropy(y[:, None].transpose(1, 2), t[:, None]), (0, LABEL), sgd, example=LABEL)
+    module = Pair(2).double()
+    text = trains_alike(tmp_path, module, Margin(0.5), (0, 1, LABEL), torch.optim.SGD(module.parameters(), lr=0.01), example=LABEL)
+    assert 'first, second = pair(x)' in text and 'loss      margin(first, second, label)' in text
+
+
+class Words(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words, self.rnn, self.out = nn.Embedding(11, 6), nn.GRU(6, 6, batch_first=True), nn.Linear(6, 11)
+
+    def forward(self, tokens):
+        return self.out(self.rnn(self.words(tokens))[0])
+
+
+def test_a_language_model(tmp_path):
+    module, tokens, target = Words().double(), torch.randint(0, 11, (4, 7)), torch.randint(0, 11, (4, 7))
+    loss, optimizer = lambda y, target: F.cross_entropy(y.flatten(0, 1), target.flatten()), torch.optim.SGD(module.parameters(), lr=0.1)
+    from_torch(module, tokens, str(tmp_path / 'm.nn'), loss=loss, optimizer=optimizer, targets=target)
+    net = nnc.compile(tmp_path / 'm.nn', compiler=os.environ.get('NNC', 'nnc'), dtype='f64', options={'weights': tmp_path / 'm.safetensors'}, N=2)
+    want = loss(module(tokens[:2]), target[:2]).item()
+    assert abs(net.step(tokens=tokens[:2], target=target[:2])['loss'] - want) <= 1e-9 * want
+
+
 class Halves(nn.Module):
     def __init__(self):
         super().__init__()
@@ -200,7 +243,7 @@ def test_what_a_train_section_cannot_have(tmp_path):
     sgd, rate = torch.optim.SGD(module.parameters(), lr=0.1, momentum=0.9), torch.optim.lr_scheduler
     scheduled = torch.optim.SGD([{'params': [module.weight]}, {'params': [module.bias], 'lr': 1.0}], lr=0.1)
     scheduler = rate.CosineAnnealingLR(scheduled, 10, eta_min=0.01)
-    cases = [('write another one into the text', dict(loss=lambda y, t: (y - t).abs().mean())), ('reduction', dict(loss=nn.MSELoss(reduction='none'))), ('is of 3', dict(loss=nn.TripletMarginLoss())),
+    cases = [('that gives one number', dict(loss=lambda y, t: (y - t).abs(), targets=torch.randn(8, 4))), ('with targets=', dict(loss=lambda y, t: (y - t).abs().mean())), ('reduction', dict(loss=nn.MSELoss(reduction='none'))), ('is of 3', dict(loss=nn.TripletMarginLoss())),
              ('size_average', dict(loss=functools.partial(F.mse_loss, size_average=False))), ('Rprop', dict(optimizer=torch.optim.Rprop(module.parameters()))),
              ('dampening=0.5', dict(optimizer=torch.optim.SGD(module.parameters(), momentum=0.9, dampening=0.5))), ('AdamW is that', dict(optimizer=torch.optim.Adam(module.parameters(), decoupled_weight_decay=True))),
              ('none of the module', dict(optimizer=torch.optim.SGD([*module.parameters(), nn.Parameter(torch.ones(1))]))), ('give it as scheduler=', dict(optimizer=scheduled)),
