@@ -745,4 +745,4 @@ for _n in ('softmax', 'log_softmax'):
     TABLE[f'aten.{_n}'] = TABLE[f'aten._{_n}'] = lambda t, x, dim, *rest, _n=_n: call(_n, x, axis=(axis_from_end(dim, len(t.shape(x))), -1))
 
 
-from . import ops_images, ops_indices, ops_norms, ops_products, ops_recurrent, ops_timm   # noqa: E402, F401  their functions go into TABLE, too
+from . import ops_images, ops_indices, ops_losses, ops_norms, ops_products, ops_recurrent, ops_timm   # noqa: E402, F401  their functions go into TABLE, too
