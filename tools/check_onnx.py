@@ -23,7 +23,7 @@ import golden_format as gf
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..')
 BOUND = 1e-5
-EDGES, ORDER = (os.path.abspath(os.path.join(ROOT, 'test/codegen/Inputs', f)) for f in ('onnx_edges.nn', 'onnx_order.nn'))
+OWN = [os.path.abspath(os.path.join(ROOT, 'test/codegen/Inputs', f'onnx_{f}.nn')) for f in ('edges', 'order', 'loops')]
 SMALL = {'gpt2': 'T=16,width=64,layers=2,heads=4,vocabulary=300', 'llama': 'T=16,width=64,layers=2,heads=4,groups=2,inner=96,vocabulary=300',
          'bert_base': 'layers=1', 'vit_b16': 'layers=1', 'resnet50': '', 'vgg16': ''}
 NUMPY = {'tensor(float)': numpy.float32, 'tensor(double)': numpy.float64, 'tensor(int32)': numpy.int32, 'tensor(int64)': numpy.int64,
@@ -104,7 +104,7 @@ def check(nnc, folder, model, defines):
 def main():
     nnc, folder = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
     os.makedirs(folder, exist_ok=True)
-    models = sys.argv[3:] or [EDGES, ORDER] + sorted(f[:-3] for f in os.listdir(os.path.join(ROOT, 'models')) if f.endswith('.nn'))
+    models = sys.argv[3:] or OWN + sorted(f[:-3] for f in os.listdir(os.path.join(ROOT, 'models')) if f.endswith('.nn'))
     fine = True
     for model in models:
         model, given, defines = model.partition(':')

@@ -15,13 +15,21 @@
 enum { MODEL_VERSION = 1, MODEL_PRODUCER = 2, MODEL_PRODUCER_VERSION = 3, MODEL_GRAPH = 7, MODEL_OPSET = 8 };
 enum { GRAPH_NODE = 1, GRAPH_NAME = 2, GRAPH_INITIALIZER = 5, GRAPH_INPUT = 11, GRAPH_OUTPUT = 12 };
 enum { NODE_INPUT = 1, NODE_OUTPUT = 2, NODE_TYPE = 4, NODE_ATTRIBUTE = 5 };
-enum { ATTRIBUTE_NAME = 1, ATTRIBUTE_F = 2, ATTRIBUTE_I = 3, ATTRIBUTE_S = 4, ATTRIBUTE_INTS = 8, ATTRIBUTE_TYPE = 20 };
-enum { TYPE_FLOAT = 1, TYPE_INT = 2, TYPE_STRING = 3, TYPE_INTS = 7 };
+enum {
+  ATTRIBUTE_NAME = 1,
+  ATTRIBUTE_F = 2,
+  ATTRIBUTE_I = 3,
+  ATTRIBUTE_S = 4,
+  ATTRIBUTE_G = 6,
+  ATTRIBUTE_INTS = 8,
+  ATTRIBUTE_TYPE = 20
+};
+enum { TYPE_FLOAT = 1, TYPE_INT = 2, TYPE_STRING = 3, TYPE_GRAPH = 5, TYPE_INTS = 7 };
 enum { TENSOR_DIM = 1, TENSOR_TYPE = 2, TENSOR_NAME = 8, TENSOR_DATA = 9 };
 enum { IR_VERSION = 8, OPSET = 18 };
 
 struct OnnxGraph {
-  Text nodes, initializers, inputs, outputs;
+  OnnxParts parts;
   PtrMap values;   // of the function, by place in `names`
   int n_names;
   char **names;   // Owned
@@ -40,18 +48,18 @@ static int keep_name(OnnxGraph *g, char *name) {
 }
 
 // With a character that no name in a program has.
-static OnnxName new_name(OnnxGraph *g) {
+OnnxName onnx_new_name(OnnxGraph *g) {
   int i = keep_name(g, text_format("/%d", g->n_names));
   return g->names[i];
 }
 
-static void set_name(OnnxGraph *g, MlirValue v, OnnxName name) {
+void onnx_set_name(OnnxGraph *g, MlirValue v, OnnxName name) {
   ptr_map_set(&g->values, v.ptr, keep_name(g, copy_string(name)));
 }
 
-static OnnxName name_of(const OnnxGraph *g, MlirValue v) { return g->names[ptr_map_get(&g->values, v.ptr)]; }
+OnnxName onnx_name_of(const OnnxGraph *g, MlirValue v) { return g->names[ptr_map_get(&g->values, v.ptr)]; }
 
-OnnxName onnx_operand(OnnxGraph *g, MlirOperation op, int i) { return name_of(g, nn_operand(op, i)); }
+OnnxName onnx_operand(OnnxGraph *g, MlirOperation op, int i) { return onnx_name_of(g, nn_operand(op, i)); }
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Attributes, nodes
@@ -86,28 +94,27 @@ void onnx_attribute_ints(Text *t, const char *name, int n, const int64_t *v) {
   add_attribute(t, &a, name, TYPE_INTS);
 }
 
-static void add_node(OnnxGraph *g, const char *type, int n, const OnnxName *inputs, OnnxName output, OnnxName second,
-                     Text *attributes) {
+void onnx_nodes(OnnxGraph *g, const char *type, int n, const OnnxName *inputs, int n_outputs, const OnnxName *outputs,
+                Text *attributes) {
   Text node = {0};
   for (int i = 0; i < n; i++) protobuf_string(&node, NODE_INPUT, inputs[i]);
-  protobuf_string(&node, NODE_OUTPUT, output);
-  if (second) protobuf_string(&node, NODE_OUTPUT, second);
+  for (int i = 0; i < n_outputs; i++) protobuf_string(&node, NODE_OUTPUT, outputs[i]);
   protobuf_string(&node, NODE_TYPE, type);
   if (attributes && attributes->size) text_append(&node, attributes->data, attributes->size);
   if (attributes) text_free(attributes);
-  protobuf_message(&g->nodes, GRAPH_NODE, &node);
+  protobuf_message(&g->parts.nodes, GRAPH_NODE, &node);
 }
 
 OnnxName onnx_node(OnnxGraph *g, const char *type, int n, const OnnxName *inputs, Text *attributes) {
-  OnnxName output = new_name(g);
-  add_node(g, type, n, inputs, output, NULL, attributes);
+  OnnxName output = onnx_new_name(g);
+  onnx_nodes(g, type, n, inputs, 1, &output, attributes);
   return output;
 }
 
 OnnxName onnx_node_second(OnnxGraph *g, const char *type, int n, const OnnxName *inputs, Text *attributes) {
-  OnnxName output = new_name(g), second = new_name(g);
-  add_node(g, type, n, inputs, output, second, attributes);
-  return second;
+  OnnxName outputs[] = {onnx_new_name(g), onnx_new_name(g)};
+  onnx_nodes(g, type, n, inputs, 2, outputs, attributes);
+  return outputs[1];
 }
 
 OnnxName onnx_unary(OnnxGraph *g, const char *type, OnnxName x) { return onnx_node(g, type, 1, &x, NULL); }
@@ -145,17 +152,17 @@ static void add_initializer(OnnxGraph *g, OnnxName name, NnType type, const void
   protobuf_int(&tensor, TENSOR_TYPE, data_type(type.dtype));
   protobuf_string(&tensor, TENSOR_NAME, name);
   protobuf_bytes(&tensor, TENSOR_DATA, data, bytes);
-  protobuf_message(&g->initializers, GRAPH_INITIALIZER, &tensor);
+  protobuf_message(&g->parts.initializers, GRAPH_INITIALIZER, &tensor);
 }
 
 OnnxName onnx_ints(OnnxGraph *g, int n, const int64_t *values) {
-  OnnxName name = new_name(g);
+  OnnxName name = onnx_new_name(g);
   add_initializer(g, name, nn_type(NN_I64, 1, (int64_t[]){n}), values, sizeof *values * (size_t)n);
   return name;
 }
 
 OnnxName onnx_number(OnnxGraph *g, NnDtype dtype, double value) {
-  OnnxName name = new_name(g);
+  OnnxName name = onnx_new_name(g);
   char data[8];
   convert_elements(NNC_F64, &value, (NncDtype)dtype, data, 1);   // ORDER DTYPE
   add_initializer(g, name, nn_scalar(dtype), data, (size_t)nn_dtype_bytes(dtype));
@@ -163,7 +170,7 @@ OnnxName onnx_number(OnnxGraph *g, NnDtype dtype, double value) {
 }
 
 OnnxName onnx_range(OnnxGraph *g, NnDtype dtype, int64_t first, int64_t n) {
-  OnnxName name = new_name(g);
+  OnnxName name = onnx_new_name(g);
   int64_t bytes = nn_dtype_bytes(dtype);
   char *data = allocate_array((size_t)n, (size_t)bytes);
   for (int64_t i = 0; i < n; i++) {
@@ -228,31 +235,76 @@ static bool add_arguments(OnnxGraph *g, MlirOperation func, const Safetensors *w
     MlirValue v = mlirBlockGetArgument(nn_function_body(func), a);
     NnType type = nn_value_type(v);
     nn_arg_str(func, a, ATTR_role, role, sizeof role, "");
-    set_name(g, v, nn_arg_str(func, a, ATTR_name, name, sizeof name, "random"));
+    onnx_set_name(g, v, nn_arg_str(func, a, ATTR_name, name, sizeof name, "random"));
     bool weight = strcmp(role, "param") == 0 || strcmp(role, "state") == 0;
-    if (weight && weights) ok = add_weight(g, weights, name_of(g, v), &type);
-    else add_value(&g->inputs, GRAPH_INPUT, name_of(g, v), &type);
+    if (weight && weights) ok = add_weight(g, weights, onnx_name_of(g, v), &type);
+    else add_value(&g->parts.inputs, GRAPH_INPUT, onnx_name_of(g, v), &type);
   }
   return ok;
 }
 
-static bool add_ops(OnnxGraph *g, MlirOperation func) {
+static void free_parts(OnnxParts *parts) {
+  text_free(&parts->nodes);
+  text_free(&parts->initializers);
+  text_free(&parts->inputs);
+  text_free(&parts->outputs);
+}
+
+// And frees the parts.
+static void write_graph(const char *name, OnnxGraph *g, Text *out) {
+  const Text *parts[] = {&g->parts.nodes, &g->parts.initializers, &g->parts.inputs, &g->parts.outputs};
+  protobuf_string(out, GRAPH_NAME, name);
+  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+    if (parts[i]->size) text_append(out, parts[i]->data, parts[i]->size);
+  free_parts(&g->parts);
+}
+
+bool onnx_ops(OnnxGraph *g, MlirOperation func) {
   bool ok = true;
   NN_FOREACH_OP (op, nn_function_body(func)) {
-    OnnxName results[NN_MAX_RESULTS] = {NULL};
+    NnOp kind = nn_op_of(op);
+    NnScan scan;
     const char *why = NULL;
     if (nn_is(op, "func.return")) break;
-    if (nn_op_of(op) != NN_OP_NONE && nn_op_info(nn_op_of(op))->kind == NN_KIND_MARK) continue;
-    if (nn_op_of(op) == NN_OP_NONE || !onnx_op(g, op, results, &why)) {
-      nn_error(op, "ONNX has no counterpart of %s%s%s",
-               nn_op_of(op) == NN_OP_NONE ? "a loop over a sequence" : nn_op_info(nn_op_of(op))->name, why ? ": " : "",
-               why ? why : "");
+    if (kind != NN_OP_NONE && nn_op_info(kind)->kind == NN_KIND_MARK) continue;
+    if (nn_scan_of(op, &scan)) {
+      ok &= onnx_loop(g, op, &scan);
+      continue;
+    }
+    OnnxName results[NN_MAX_RESULTS] = {NULL};
+    if (!onnx_op(g, op, results, &why)) {
+      nn_error(op, "ONNX has no counterpart of %s%s%s", nn_op_info(kind)->name, why ? ": " : "", why ? why : "");
       ok = false;
     }
     for (intptr_t r = 0; r < mlirOperationGetNumResults(op); r++)
-      set_name(g, nn_result(op, r), results[r] ? results[r] : "");
+      onnx_set_name(g, nn_result(op, r), results[r] ? results[r] : "");
   }
   return ok;
+}
+
+OnnxParts onnx_begin_body(OnnxGraph *g) {
+  OnnxParts around = g->parts;
+  g->parts = (OnnxParts){{0}, {0}, {0}, {0}};
+  return around;
+}
+
+OnnxName onnx_body_input(OnnxGraph *g, const NnType *type) {
+  OnnxName name = onnx_new_name(g);
+  add_value(&g->parts.inputs, GRAPH_INPUT, name, type);
+  return name;
+}
+
+// By a node of its own: a result may be an argument, one from around, or be there twice.
+void onnx_body_output(OnnxGraph *g, OnnxName from, const NnType *type) {
+  add_value(&g->parts.outputs, GRAPH_OUTPUT, onnx_unary(g, "Identity", from), type);
+}
+
+void onnx_end_body(OnnxGraph *g, const OnnxParts *around, Text *attributes) {
+  Text graph = {0}, a = {0};
+  write_graph("body", g, &graph);
+  protobuf_message(&a, ATTRIBUTE_G, &graph);
+  add_attribute(attributes, &a, "body", TYPE_GRAPH);
+  g->parts = *around;
 }
 
 static void add_results(OnnxGraph *g, MlirOperation func) {
@@ -262,20 +314,16 @@ static void add_results(OnnxGraph *g, MlirOperation func) {
     MlirValue v = mlirOperationGetOperand(ret, r);
     NnType type = nn_value_type(v);
     if (strcmp(nn_result_str(func, r, ATTR_role, role, sizeof role, ""), "output") != 0) continue;
-    OnnxName from = name_of(g, v);
-    add_node(g, "Identity", 1, &from, nn_result_str(func, r, ATTR_name, name, sizeof name, "output"), NULL, NULL);
-    add_value(&g->outputs, GRAPH_OUTPUT, name, &type);
+    OnnxName from = onnx_name_of(g, v);
+    OnnxName to = nn_result_str(func, r, ATTR_name, name, sizeof name, "output");
+    onnx_nodes(g, "Identity", 1, &from, 1, &to, NULL);
+    add_value(&g->parts.outputs, GRAPH_OUTPUT, name, &type);
   }
 }
 
 static void write_model(const char *model, OnnxGraph *g, Text *out) {
   Text graph = {0}, opset = {0};
-  Text *parts[] = {&g->nodes, &g->initializers, &g->inputs, &g->outputs};
-  protobuf_string(&graph, GRAPH_NAME, model);
-  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-    if (parts[i]->size) text_append(&graph, parts[i]->data, parts[i]->size);
-    text_free(parts[i]);
-  }
+  write_graph(model, g, &graph);
   protobuf_int(&opset, 2, OPSET);   // domain: absent, ONNX's own
   protobuf_int(out, MODEL_VERSION, IR_VERSION);
   protobuf_string(out, MODEL_PRODUCER, "nnc");
@@ -285,10 +333,7 @@ static void write_model(const char *model, OnnxGraph *g, Text *out) {
 }
 
 static void free_graph(OnnxGraph *g) {
-  text_free(&g->nodes);
-  text_free(&g->initializers);
-  text_free(&g->inputs);
-  text_free(&g->outputs);
+  free_parts(&g->parts);
   for (int i = 0; i < g->n_names; i++) free(g->names[i]);
   free(g->names);
   ptr_map_free(&g->values);
@@ -303,9 +348,9 @@ bool onnx_write(MlirOperation func, const char *model, const char *weights, Text
   if (weights && !safetensors_open(weights, &file)) return false;
   bool ok = add_arguments(&g, func, weights ? &file : NULL);
   if (weights) safetensors_close(&file);
-  ok = ok && add_ops(&g, func);
+  ok = ok && onnx_ops(&g, func);
   if (ok) add_results(&g, func);
-  if (ok && g.initializers.size + g.nodes.size > most) {
+  if (ok && g.parts.initializers.size + g.parts.nodes.size > most) {
     report_error("a file of ONNX holds at most 2 GiB: without --weights the parameters are inputs");
     ok = false;
   }

@@ -1,4 +1,5 @@
 // Which nodes of ONNX compute what an op of the dialect does (docs/ops.md; onnx.ai, Operators, opset 18).
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -194,21 +195,46 @@ static OnnxName take_along(const Place *p) {
   return with_axis(p, "GatherElements", 2, (OnnxName[]){operand(p, 0), nearest(p, indices(p), n)});
 }
 
-// Rows that are added up at their indices, in a table of zeros or in operand 2.
-static OnnxName scatter_add(const Place *p, bool has_table) {
+// Rows that are brought together at their indices, in a table of one value or in operand 2.
+static OnnxName scatter(const Place *p, const char *reduction, double neutral, bool has_table) {
   NnType type = nn_value_type(nn_operand(p->op, 1)), rows = p->x;
-  OnnxName table = has_table ? operand(p, 2) : onnx_expand(p->g, onnx_number(p->g, p->y.dtype, 0), p->y.rank, p->y.dim),
-           given = indices(p), at = nearest(p, given, p->y.dim[0]), source = operand(p, 0);
+  OnnxName nothing = onnx_number(p->g, p->y.dtype, neutral),
+           table = has_table ? operand(p, 2) : onnx_expand(p->g, nothing, p->y.rank, p->y.dim), given = indices(p),
+           at = nearest(p, given, p->y.dim[0]), source = operand(p, 0);
   if (at != given) {   // rows of no place are left out
     for (int i = type.rank; i < rows.rank; i++) type.dim[i] = 1;
     OnnxName within = onnx_reshape(p->g, onnx_binary(p->g, "Equal", at, given), rows.rank, type.dim);
-    source = onnx_node(p->g, "Where", 3, (OnnxName[]){within, source, onnx_number(p->g, p->y.dtype, 0)}, NULL);
+    source = onnx_node(p->g, "Where", 3, (OnnxName[]){within, source, nothing}, NULL);
   }
   type.dim[type.rank] = 1;
   at = onnx_reshape(p->g, onnx_cast(p->g, at, NN_I64), type.rank + 1, type.dim);
   Text attributes = {0};
-  onnx_attribute_string(&attributes, "reduction", "add");
+  onnx_attribute_string(&attributes, "reduction", reduction);
   return onnx_node(p->g, "ScatterND", 3, (OnnxName[]){table, at, source}, &attributes);
+}
+
+// Rows of no index, and those of nothing but -infinity, are zero.
+static OnnxName scatter_max(const Place *p) {
+  OnnxName y = scatter(p, "max", -INFINITY, false),
+           none = onnx_binary(p->g, "Equal", y, onnx_number(p->g, p->y.dtype, -INFINITY));
+  return onnx_node(p->g, "Where", 3, (OnnxName[]){none, onnx_number(p->g, p->y.dtype, 0), y}, NULL);
+}
+
+// Elements added up at their indices along an axis.
+static OnnxName scatter_along(const Place *p, const char **why) {
+  OnnxName nothing = onnx_number(p->g, p->y.dtype, 0), given = indices(p), source = operand(p, 0),
+           at = nearest(p, given, p->y.dim[nn_attr_i64(p->op, "axis", -1)]);
+  Text attributes = {0};
+  if (nn_attr_bool(p->op, "last", false) && !nn_attr_bool(p->op, "unique", false)) {
+    *why = "of several elements at one place the last";
+    return NULL;
+  }
+  if (at != given)   // those of no place are left out
+    source = onnx_node(p->g, "Where", 3, (OnnxName[]){onnx_binary(p->g, "Equal", at, given), source, nothing}, NULL);
+  onnx_attribute_int(&attributes, "axis", nn_attr_i64(p->op, "axis", -1));
+  onnx_attribute_string(&attributes, "reduction", "add");
+  OnnxName zeros = onnx_expand(p->g, nothing, p->y.rank, p->y.dim);
+  return onnx_node(p->g, "ScatterElements", 3, (OnnxName[]){zeros, at, source}, &attributes);
 }
 
 static OnnxName turned(const Place *p, int i, const char *attribute) {
@@ -244,13 +270,10 @@ static OnnxName divide(const Place *p, const char **why) {
   return onnx_binary(p->g, "Sub", quotient, onnx_cast(p->g, onnx_unary(p->g, "Not", same), p->y.dtype));
 }
 
-static OnnxName cumulative(const Place *p, const char **why) {
+static OnnxName cumulative(const Place *p) {
   char kind[16];
-  if (strcmp(nn_attr_str(p->op, "kind", kind, sizeof kind, ""), "sum") != 0) {
-    *why = "only sums are accumulated along an axis";
-    return NULL;
-  }
   Text attributes = {0};
+  if (strcmp(nn_attr_str(p->op, "kind", kind, sizeof kind, ""), "sum") != 0) return onnx_cumulative(p->g, p->op);
   onnx_attribute_int(&attributes, "reverse", nn_attr_bool(p->op, "reverse", false));
   return onnx_node(p->g, "CumSum", 2,
                    (OnnxName[]){operand(p, 0), onnx_number(p->g, NN_I64, (double)nn_attr_i64(p->op, "axis", 0))},
@@ -346,11 +369,14 @@ static OnnxName other_op(const Place *p, const char **why) {
   case NN_OP_pad: return pad(p, why);
   case NN_OP_concat: return concat(p);
   case NN_OP_gather: return gather(p);
-  case NN_OP_scatter_add: return scatter_add(p, false);
-  case NN_OP_scatter_add_to: return scatter_add(p, true);
+  case NN_OP_scatter_add: return scatter(p, "add", 0, false);
+  case NN_OP_scatter_add_to: return scatter(p, "add", 0, true);
+  case NN_OP_scatter_max: return scatter_max(p);
+  case NN_OP_scatter_along: return scatter_along(p, why);
   case NN_OP_argmax: return argmax(p);
   case NN_OP_argsort: return argsort(p);
-  case NN_OP_cumulative: return cumulative(p, why);
+  case NN_OP_cumulative: return cumulative(p);
+  case NN_OP_recurrence: return onnx_recurrence(p->g, p->op);
   case NN_OP_take_along: return take_along(p);
   case NN_OP_maxpool2d: return pool(p, "MaxPool", why);
   case NN_OP_avgpool2d: return pool(p, "AveragePool", why);
