@@ -575,8 +575,8 @@ static bool add_array(Text *out, const char *name, Text *numbers, const char *fo
 
 bool tables_write(const CodegenTarget *target, MlirModule module, const EmittedKernels *kernels,
                   const CodegenOptions *options, const char *folder, Text *out) {
-  MlirOperation functions[16];
-  int n = nn_public_functions(module, functions, 16);
+  MlirOperation functions[NN_MAX_FUNCTIONS];
+  int n = nn_public_functions(module, functions);
   Tables w = {.target = target,
               .kernels = kernels,
               .costs = allocate_array((size_t)kernels->n + 1, sizeof(KernelCost))};

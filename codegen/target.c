@@ -97,8 +97,8 @@ void codegen_target_set_machine(CodegenTarget *target, const Machine *machine) {
 void codegen_target_set_costs(CodegenTarget *target, const CostTable *table) { target->costs = table; }
 
 int codegen_target_match_costs(const CodegenTarget *target, CostTable *table, MlirModule module, int *n_steps) {
-  MlirOperation functions[16];
-  int n = nn_public_functions(module, functions, 16), matched = 0;
+  MlirOperation functions[NN_MAX_FUNCTIONS];
+  int n = nn_public_functions(module, functions), matched = 0;
   bool trains = !mlirOperationIsNull(nn_module_train(module));
   *n_steps = 0;
   for (int f = 0; f < n; f++) {

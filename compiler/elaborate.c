@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "compiler/elaborate_internal.h"
+#include "runtime/program.h"
 
 // --- Memory and messages
 // -------------------------------------------------------------------------------------------------
@@ -172,6 +173,9 @@ static void check_declaration(Elaborator *e, const AstItem *b) {
                          b->parameters[k].name.text);
 }
 
+enum { MAX_MODELS = 200 };
+_Static_assert(2 * NNC_MAX_PHASES + 1 + MAX_MODELS <= NN_MAX_FUNCTIONS, "each has its functions");
+
 static void check_declarations(Elaborator *e) {
   for (int i = 0; i < e->file->n_items; i++) {
     const AstItem *item = e->file->items[i];
@@ -181,7 +185,10 @@ static void check_declarations(Elaborator *e) {
   for (int i = 0; i < e->file->n_items; i++) {
     const AstItem *item = e->file->items[i];
     if (ast_has_signature(item)) check_declaration(e, item);
-    e->n_models += item->kind == AST_MODEL;
+    if (item->kind == AST_MODEL && ++e->n_models > MAX_MODELS) {
+      elaborator_give_up(e, item->name.pos, "a program has at most %d models", MAX_MODELS);
+      return;
+    }
     if (item->kind == AST_MODEL && !e->main_model) e->main_model = item;
     if (item->kind != AST_TRAIN) continue;
     if (e->train) {

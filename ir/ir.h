@@ -398,4 +398,8 @@ MlirModule nn_module_of(MlirOperation op);   // the module that op is in
 // The first of "name", "name_2", "name_3" ... that no function of the module has. Owned: free().
 char *nn_free_symbol(MlirModule module, const char *name);
 
+// ---------------------------------------------------------------------------------------------------------------------
+// Of a module, kernels and steps of loops aside: a training in phases, evaluation, a prediction of each model.
+#define NN_MAX_FUNCTIONS 256
+
 #endif

@@ -141,9 +141,9 @@ static int find_boundary(const ReportPlan *plan) {
 }
 
 static MlirOperation shown_function(MlirModule module) {
-  MlirOperation functions[16], train = nn_module_function(module, "train");
+  MlirOperation functions[NN_MAX_FUNCTIONS], train = nn_module_function(module, "train");
   if (!mlirOperationIsNull(train)) return train;
-  int n = nn_public_functions(module, functions, 16);
+  int n = nn_public_functions(module, functions);
   return n > 0 ? functions[0] : nn_null_operation();
 }
 

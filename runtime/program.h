@@ -357,7 +357,7 @@ typedef struct NncGroup {   // optimizer parameter group, as far as the runtime 
 
 // A part of each step with a loss, an optimizer and parameters of its own: functions "train.<name>" and, with gradient
 // accumulation, "accumulate.<name>". It is run in the steps, from 1, that are multiples of `every`.
-enum { NNC_MAX_PHASES = 6 };   // with gradient accumulation two functions each
+enum { NNC_MAX_PHASES = 16 };   // with gradient accumulation two functions each
 
 typedef struct NncPhase {
   const char *name;

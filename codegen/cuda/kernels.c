@@ -91,8 +91,8 @@ void cuda_kernels_emit(const CudaTarget *target, MlirModule module, EmittedKerne
   for (int i = 0; i < m.n_epilogues; i++) free(m.epilogues[i]);
   free(m.epilogues);
   out->declarations = m.gpu.m.declarations;
-  MlirOperation functions[16];
-  int n = nn_public_functions(module, functions, 16);
+  MlirOperation functions[NN_MAX_FUNCTIONS];
+  int n = nn_public_functions(module, functions);
   for (int i = 0; i < n; i++) emit_library_kernels(target, nn_function_body(functions[i]), out);
   cuda_join_endings(out);
 }

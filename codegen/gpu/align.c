@@ -64,8 +64,8 @@ static void add_function(GpuAlignment *a, MlirOperation func, const ScanPlace *a
 
 GpuAlignment *gpu_alignment_build(MlirModule module) {
   GpuAlignment *a = allocate_array(1, sizeof *a);
-  MlirOperation functions[16];
-  int n = nn_public_functions(module, functions, 16);
+  MlirOperation functions[NN_MAX_FUNCTIONS];
+  int n = nn_public_functions(module, functions);
   *a = (GpuAlignment){0};
   for (int i = 0; i < n; i++) add_function(a, functions[i], NULL);
   return a;

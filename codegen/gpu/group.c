@@ -324,8 +324,8 @@ double gpu_group_share(MlirOperation call, MlirOperation kernel) {
 KernelGroups *gpu_groups_build(MlirModule module) {
   KernelGroups *out = allocate_array(1, sizeof *out);
   Finder f = {.out = out};
-  MlirOperation functions[16];
-  int n = nn_public_functions(module, functions, 16);
+  MlirOperation functions[NN_MAX_FUNCTIONS];
+  int n = nn_public_functions(module, functions);
   mlirOperationWalk(mlirModuleGetOperation(module), count_call, &f, MlirWalkPreOrder);
   for (int i = 0; i < n; i++) find_in_function(&f, functions[i]);
   for (int i = 0; i < out->n; i++)

@@ -365,11 +365,11 @@ static bool differentiate(MlirModule module, MlirOperation train) {
 // rules, equal subexpressions).
 bool nn_pass_autodiff(MlirModule module, const NnPassRun *run) {
   (void)run;
-  MlirOperation functions[16];
+  MlirOperation functions[NN_MAX_FUNCTIONS];
   int n = 0;
   if (!nn_has_attr(mlirModuleGetOperation(module), ATTR_optimizer)) return true;
   NN_FOREACH_OP (op, mlirModuleGetBody(module))
-    if (nn_is(op, "func.func") && nn_is_train(op) && n < 16) functions[n++] = op;
+    if (nn_is(op, "func.func") && nn_is_train(op) && n < NN_MAX_FUNCTIONS) functions[n++] = op;
   if (n && !has_hyper(functions[0])) scan_split(module);
   for (int i = 0; i < n; i++)
     if (!differentiate(module, functions[i])) return false;

@@ -335,8 +335,8 @@ bool nn_pass_distribute(MlirModule module, const NnPassRun *run) {
   double percent;
   parse_bytes(nn_pass_option(run, "bucket", BUCKET_BYTES), &bucket, &percent);
   MlirOperation top = mlirModuleGetOperation(module);
-  MlirOperation functions[16];
-  int n = nn_public_functions(module, functions, 16);
+  MlirOperation functions[NN_MAX_FUNCTIONS];
+  int n = nn_public_functions(module, functions);
   if (mlirOperationIsNull(nn_module_train(module)) || !nn_has_attr(top, ATTR_shard)) return true;
   for (int i = 0; i < n; i++) {
     if (nn_is_train(functions[i]) && !can_be_distributed(functions[i])) return false;

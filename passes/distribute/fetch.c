@@ -201,8 +201,8 @@ static void join_small(MlirOperation func) {
 // small ones one for several. Breaks: nothing. Without parameters in parts nothing is done.
 bool nn_pass_fetch(MlirModule module, const NnPassRun *run) {
   (void)run;
-  MlirOperation functions[16];
-  int n_functions = nn_public_functions(module, functions, 16), n;
+  MlirOperation functions[NN_MAX_FUNCTIONS];
+  int n_functions = nn_public_functions(module, functions), n;
   for (int f = 0; f < n_functions; f++) {
     MlirOperation *ops = rewrite_ops(nn_function_body(functions[f]), &n);
     bool any = false;

@@ -106,8 +106,8 @@ static void keep_parts(MlirOperation func, int64_t ranks) {
 }
 
 void distribute_parameters(MlirModule module) {
-  MlirOperation functions[16];
-  int n = nn_public_functions(module, functions, 16);
+  MlirOperation functions[NN_MAX_FUNCTIONS];
+  int n = nn_public_functions(module, functions);
   int64_t ranks = nn_attr_i64(mlirModuleGetOperation(module), ATTR_ranks, 1);
   for (int f = 0; f < n; f++) keep_parts(functions[f], ranks);
 }

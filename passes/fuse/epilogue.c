@@ -446,8 +446,8 @@ static void erase_uncalled(Epilogue *e) {
 bool nn_pass_epilogue(MlirModule module, const NnPassRun *run) {
   if (!run->target || !run->target->epilogue_ok) return true;
   Epilogue e = {.module = module, .target = run->target};
-  MlirOperation functions[16];
-  int n = nn_public_functions(module, functions, 16);
+  MlirOperation functions[NN_MAX_FUNCTIONS];
+  int n = nn_public_functions(module, functions);
   for (int i = 0; i < n; i++) run_function(&e, functions[i]);
   erase_uncalled(&e);
   free(e.made);

@@ -58,8 +58,8 @@ bool nn_pass_fuse(MlirModule module, const NnPassRun *run) {
     fuse_graph_free(&g);
   }
   fuse_kernels_destroy(kernels);
-  MlirOperation functions[16];
-  int n = nn_public_functions(module, functions, 16);
+  MlirOperation functions[NN_MAX_FUNCTIONS];
+  int n = nn_public_functions(module, functions);
   for (int f = 0; ok && f < n; f++) copy_kept(functions[f]);
   return ok;
 }

@@ -163,8 +163,8 @@ bool nn_pass_plan(MlirModule module, const NnPassRun *run) {
   if (!text) planner.budget = nn_attr_i64(mlirModuleGetOperation(module), ATTR_budget, 0);
   int64_t alignment = run->target && run->target->alignment > 0 ? run->target->alignment : 64, arena = 0, far = 0;
   plan_persistent_build(&planner.persistent, module, alignment);
-  MlirOperation functions[16];
-  int n = nn_public_functions(module, functions, 16);
+  MlirOperation functions[NN_MAX_FUNCTIONS];
+  int n = nn_public_functions(module, functions);
   bool ok = true;
   for (int f = 0; f < n; f++) {
     ok &= plan_function(&planner, functions[f]);

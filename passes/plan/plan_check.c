@@ -302,8 +302,8 @@ static bool check_function(MlirModule module, MlirOperation func, const NnTarget
 // runs how long on which lane, inside an
 // arena that is within the budget, if there is one. Breaks: nothing.
 bool nn_pass_check(MlirModule module, const NnPassRun *run) {
-  MlirOperation functions[16], top = mlirModuleGetOperation(module);
-  int n = nn_public_functions(module, functions, 16);
+  MlirOperation functions[NN_MAX_FUNCTIONS], top = mlirModuleGetOperation(module);
+  int n = nn_public_functions(module, functions);
   int64_t budget = nn_attr_i64(top, ATTR_budget, 0), arena = nn_attr_i64(top, ATTR_arena, 0);
   char *message = NULL, name[64];
   bool ok = budget == 0 || arena <= budget;

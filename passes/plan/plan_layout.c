@@ -470,8 +470,8 @@ char *plan_argument_name(MlirOperation func, int arg) {
 
 void plan_persistent_build(PlanPersistent *p, MlirModule module, int64_t alignment) {
   *p = (PlanPersistent){0};
-  MlirOperation functions[16];
-  int n = nn_public_functions(module, functions, 16);
+  MlirOperation functions[NN_MAX_FUNCTIONS];
+  int n = nn_public_functions(module, functions);
   for (int f = 0; f < n; f++) {
     for (int a = 0; a < nn_function_n_args(functions[f]); a++) {
       char role[16];

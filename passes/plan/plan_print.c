@@ -207,8 +207,8 @@ static void print_function(MlirModule module, MlirOperation func, FILE *out) {
 }
 
 void nn_plan_print(MlirModule module, FILE *out) {
-  MlirOperation functions[16];
-  int n = nn_public_functions(module, functions, 16);
+  MlirOperation functions[NN_MAX_FUNCTIONS];
+  int n = nn_public_functions(module, functions);
   char arena[32];
   int64_t total = nn_attr_i64(mlirModuleGetOperation(module), ATTR_arena, 0);
   fprintf(out, "arena %s (%lld bytes)\n", bytes(total, arena), (long long)total);

@@ -361,10 +361,10 @@ bool nn_pass_remat(MlirModule module, const NnPassRun *run) {
   plan_persistent_build(&persistent, module, run->target && run->target->alignment > 0 ? run->target->alignment : 64);
   m.kept = &persistent;
   m.persistent = persistent.total;
-  MlirOperation functions[16];
-  int n = m.n_functions = nn_public_functions(module, functions, 16);
+  MlirOperation functions[NN_MAX_FUNCTIONS];
+  int n = m.n_functions = nn_public_functions(module, functions);
   m.functions = functions;
-  RematForms forms[16] = {0};
+  RematForms forms[NN_MAX_FUNCTIONS] = {0};
   read_options(&m, run);
   remat_far_build(&m.kept_near, module, run->target, m.goal.far_budget);
   bool nothing_asked = m.goal.policy == REMAT_POLICY_NONE && !m.budget_text;

@@ -24,8 +24,8 @@ bool remat_can_be_far(const PlanProgram *p, int argument, int *result) {
 }
 
 void remat_far_build(RematFar *far, MlirModule module, const NnTarget *target, int64_t budget) {
-  MlirOperation functions[16];
-  int n = budget > 0 ? nn_public_functions(module, functions, 16) : 0, unused;
+  MlirOperation functions[NN_MAX_FUNCTIONS];
+  int n = budget > 0 ? nn_public_functions(module, functions) : 0, unused;
   *far = (RematFar){.budget = budget};
   for (int f = 0; f < n; f++) {
     PlanProgram p;

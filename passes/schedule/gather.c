@@ -140,8 +140,8 @@ static void gather_function(MlirModule module, MlirOperation func, const NnTarge
 // own. Establishes: another such order, which needs no more memory than the old one, or than the budget. Breaks:
 // nn.inplace, nn.offset.
 bool nn_pass_gather(MlirModule module, const NnPassRun *run) {
-  MlirOperation functions[16];
-  int n = nn_public_functions(module, functions, 16);
+  MlirOperation functions[NN_MAX_FUNCTIONS];
+  int n = nn_public_functions(module, functions);
   bool together = (run->target && run->target->groups_updates) ||
                   !strcmp(nn_pass_option(run, "mode", "target"), "always");
   int64_t budget = nn_attr_i64(mlirModuleGetOperation(module), ATTR_budget, 0);

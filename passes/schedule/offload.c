@@ -164,8 +164,8 @@ bool nn_pass_offload(MlirModule module, const NnPassRun *run) {
                .homes = option(run, "homes", 0),
                .late = option(run, "late", 2),
                .early = option(run, "early", 2)};
-  MlirOperation functions[16];
-  int n = o.far > 0 || o.homes > 0 ? nn_public_functions(module, functions, 16) : 0;
+  MlirOperation functions[NN_MAX_FUNCTIONS];
+  int n = o.far > 0 || o.homes > 0 ? nn_public_functions(module, functions) : 0;
   for (int f = 0; f < n; f++) offload_function(&o, functions[f]);
   free(o.ops);
   ptr_map_free(&o.place);
