@@ -99,12 +99,13 @@ static MlirValue log_of_one_and(NnBuilder *b, MlirValue x) {
   return nn_binary(b, NN_OP_add, nn_unary(b, NN_OP_log, u), rest);
 }
 
-// max(x, 0) + log(1 + e^-|x|). At 0 the gradient of the maximum is 1/2 and that of |x| is 0, which together is that of
-// softplus.
+// max(x, 0) + log(1 + e^-|x|), written with the same choice in both, so that at 0 all derivatives are those of the
+// positive side, which are softplus's.
 static MlirValue softplus(NnBuilder *b, MlirValue x) {
-  MlirValue small = nn_unary(b, NN_OP_exp, nn_unary(b, NN_OP_neg, nn_unary(b, NN_OP_abs, x)));
-  MlirValue positive = nn_binary(b, NN_OP_max, x, nn_constant_like(b, x, 0));
-  return nn_binary(b, NN_OP_add, positive, log_of_one_and(b, small));
+  MlirValue zero = nn_constant_like(b, x, 0), negative = nn_compare(b, "lt", x, zero),
+            minus = nn_unary(b, NN_OP_neg, x);
+  MlirValue small = nn_unary(b, NN_OP_exp, nn_select(b, negative, x, minus));
+  return nn_binary(b, NN_OP_add, nn_select(b, negative, zero, x), log_of_one_and(b, small));
 }
 
 bool layer_softplus(LayerCall *c, Value *result) {
