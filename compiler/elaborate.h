@@ -58,6 +58,8 @@ NnDtype elaborator_dtype(const Elaborator *e);
 // The parameter <current layer path>.<name>; made on first use. An existing one of another type is an error (null
 // value). One of a narrow type is kept in f32, and cast.
 MlirValue elaborator_param(Elaborator *e, AstPos pos, const char *name, NnType type, const char *init);
+// The path of the parameter that v is, or is a cast of; NULL: it is none.
+const char *elaborator_parameter_path(Elaborator *e, MlirValue v);
 // The parameters of a model that has been called, a list in the order of their first use; false after reporting.
 bool elaborator_parameters(Elaborator *e, AstPos pos, const char *model, Value *result);
 MlirValue elaborator_state(Elaborator *e, AstPos pos, const char *name, NnType type, const char *init);

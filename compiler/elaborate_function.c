@@ -173,14 +173,24 @@ void elaborator_update_state(Elaborator *e, const char *name, MlirValue value) {
   function_slot(e, name)->updated = value;
 }
 
-Slot *function_state(Elaborator *e, MlirValue value) {
+static Slot *slot_behind(Elaborator *e, MlirValue value) {
   Function *f = e->function;
   // to the precision it is used in
-  if (nn_op_of(nn_value_def(value)) == NN_OP_cast) value = mlirOperationGetOperand(nn_value_def(value), 0);
+  while (nn_op_of(nn_value_def(value)) == NN_OP_cast) value = mlirOperationGetOperand(nn_value_def(value), 0);
   if (!mlirValueIsABlockArgument(value) || !mlirBlockEqual(mlirBlockArgumentGetOwner(value), f->block)) return NULL;
   intptr_t n = mlirBlockArgumentGetArgNumber(value);
-  Slot *s = n < f->cap_slot_of && f->slot_of[n] ? &f->slots[f->slot_of[n] - 1] : NULL;
+  return n < f->cap_slot_of && f->slot_of[n] ? &f->slots[f->slot_of[n] - 1] : NULL;
+}
+
+Slot *function_state(Elaborator *e, MlirValue value) {
+  Slot *s = slot_behind(e, value);
   return s && s->is_state ? s : NULL;
+}
+
+const char *elaborator_parameter_path(Elaborator *e, MlirValue v) {
+  const Slot *s = slot_behind(e, v);
+  if (!s || !s->is_parameter) return NULL;
+  return s->average_of ? s->average_of : s->path;
 }
 
 MlirValue elaborator_random_key(Elaborator *e) {

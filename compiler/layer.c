@@ -61,6 +61,9 @@ static const LayerInfo layers[] = {
             "x / sqrt(mean(x^2) + eps) over the last axis, times a learnt weight."),
     F32_ROW(groupnorm, "x:tensor, groups:int, eps:float=1e-5, weight:scale=true, bias:bias=true", true,
             "Normalises each record's channels of x[N, C, ...] in groups."),
+    F32_ROW(weight_norm, "v:tensor, axis:int=0", true,
+            "Weight normalisation: g v / |v|, with |v| over all axes but one and a learnt g for each of its elements, "
+            "which begins as |v| where v is a parameter, as PyTorch's weight_norm, else as 1."),
     ROW(embedding, "indices:tensor, rows:int=none, features:int=none, init:init=none, weight:tensor=none", true,
         "Rows of a learnt table, or of a weight[rows, features] that is given."),
     ROW(lstm_cell,

@@ -74,7 +74,7 @@ MlirValue layer_mean_of(NnBuilder *b, MlirValue x, int n_axes, const int64_t *ax
   X(floor) X(square) X(softplus) X(clamp) X(maximum) X(minimum) X(where) X(stop_gradient) X(grad) X(parameters) X(cast) X(sum) X(mean) \
   X(amax) X(amin) X(var) X(argmax) X(reshape) X(flatten) X(transpose) X(rearrange) X(split) X(concat) X(pad) \
   X(broadcast_to) X(iota) X(tensor_) X(full) X(len) X(dims) X(axes_of) X(is_list) X(contains) X(narrow) X(dtype) X(gather) X(matmul) X(einsum) X(softmax) X(log_softmax) \
-  X(causal_mask) X(attention) X(cross_entropy) X(accuracy) X(rmsnorm) X(groupnorm) \
+  X(causal_mask) X(attention) X(cross_entropy) X(accuracy) X(rmsnorm) X(groupnorm) X(weight_norm) \
   X(rope) X(lstm_cell) X(gru_cell) X(swiglu) X(conv_transpose2d) X(resize) X(segment_sum) X(segment_mean) \
   X(segment_max) X(none) X(training) X(normal) X(uniform) X(bernoulli) X(randint) X(permutation) X(constant) X(zeros) X(ones) \
   X(conv1d) X(conv3d) X(conv_transpose3d) X(conv_transpose1d) X(adaptive_avgpool) X(adaptive_maxpool) X(interpolate) X(unfold) X(fold) \

@@ -90,6 +90,7 @@ static const struct {
     {"conv_transpose2d", IMAGES, "conv_transpose2d(x, 16, kernel=2, stride=2)"},
     {"rmsnorm", ROWS, "rmsnorm(x)"},
     {"groupnorm", "x: f32[8, 16, 32, 32]", "groupnorm(x, 4)"},
+    {"weight_norm", "v: f32[16, 64]", "weight_norm(v)"},
     {"lstm_cell", STEP ", c: f32[8, 32]", "lstm_cell(x, h, c)"},
     {"gru_cell", STEP, "gru_cell(x, h)"},
     {"swiglu", ROWS, "swiglu(x)"},

@@ -48,6 +48,25 @@ bool layer_groupnorm(LayerCall *c, Value *result) {
   return layer_return(result, layer_add_along(c->b, y, beta, 1));
 }
 
+// Salimans and Kingma, "Weight Normalization", 2016
+bool layer_weight_norm(LayerCall *c, Value *result) {
+  MlirValue v = layer_float_tensor(c, 0);
+  NnType t = nn_value_type(v);
+  int64_t axis, others[NN_MAX_RANK];
+  int n = 0;
+  if (!layer_axis(c, 1, t.rank, &axis)) return false;
+  for (int i = 0; i < t.rank; i++)
+    if (i != axis) others[n++] = i;
+  const char *of = elaborator_parameter_path(c->e, v),
+             *init = of ? elaborator_format(c->e, "lengths(%d,%s)", (int)axis, of) : "ones";
+  MlirValue g = elaborator_param(c->e, c->pos, "g", nn_type(t.dtype, 1, &t.dim[axis]), init);
+  if (nn_value_is_null(g)) return false;
+  MlirValue square = nn_binary(c->b, NN_OP_mul, v, v);
+  if (n) square = nn_reduce(c->b, NN_OP_reduce_sum, square, n, others);
+  MlirValue scale = nn_binary(c->b, NN_OP_div, g, nn_unary(c->b, NN_OP_sqrt, square));
+  return layer_return(result, nn_binary(c->b, NN_OP_mul, v, layer_broadcast_along(c->b, scale, t, axis)));
+}
+
 // silu(a) b, a and b the halves of the last axis: Shazeer, "GLU Variants Improve Transformer", 2020
 bool layer_swiglu(LayerCall *c, Value *result) {
   MlirValue x = layer_float_tensor(c, 0);
