@@ -371,11 +371,11 @@ class DiffusionResidual(nn.Module):
 
 
 class DiffusionUnet(nn.Module):
-    """Trained on an image mixed with noise by the cosine schedule over 1000 steps, or the linear one."""
+    """Trained on an image mixed with noise by the cosine schedule over so many steps, or the linear one."""
 
-    def __init__(self, channels, w, linear=False):
+    def __init__(self, channels, w, steps, linear=False):
         super().__init__()
-        self.linear = linear
+        self.steps, self.linear = steps, linear
         self.half = w // 2
         self.time1, self.time2 = nn.Linear(w, 4 * w), nn.Linear(4 * w, 4 * w)
         self.conv_a, self.a = nn.Conv2d(channels, w, 3, padding=1), DiffusionResidual(w, w, 4 * w)
@@ -385,9 +385,9 @@ class DiffusionUnet(nn.Module):
         self.norm, self.out = nn.GroupNorm(8, w), nn.Conv2d(w, channels, 3, padding=1)
 
     def forward(self, image, noise, t):
-        kept = (t.to(image.dtype) / 1000 * 1.5707963).cos().square().view(-1, 1, 1, 1)
+        kept = (t.to(image.dtype) / self.steps * 1.5707963).cos().square().view(-1, 1, 1, 1)
         if self.linear:
-            kept = (1 - torch.linspace(1e-4, 0.02, 1000, dtype=image.dtype)).cumprod(0)[t.long()].view(-1, 1, 1, 1)
+            kept = (1 - torch.linspace(1e-4, 0.02, self.steps, dtype=image.dtype)).cumprod(0)[t.long()].view(-1, 1, 1, 1)
         x = kept.sqrt() * image + (1 - kept).sqrt() * noise
         angle = t.to(image.dtype)[:, None] * (torch.arange(self.half, dtype=image.dtype) * (-math.log(10000.0) / self.half)).exp()
         time = self.time2(F.silu(self.time1(torch.cat([angle.sin(), angle.cos()], 1))))

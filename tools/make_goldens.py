@@ -244,7 +244,7 @@ def main():
     zoo('inception', dict(N=3, size=8, width=8), models.Inception(8, 10), images(3, 8, 10), all_of(sgd, lr=0.1, momentum=0.9, weight_decay=5e-4), schedule=cosine,
         loss_of=lambda y, data: {'main': F.cross_entropy(y[0], data['label']), 'auxiliary': 0.3 * F.cross_entropy(y[1], data['label'])})
     zoo('unet', dict(N=2, size=32, width=2, classes=3), models.Unet(2, 3), {'image': ('image', (2, 3, 32, 32), 0), 'mask': ('I32', (2, 32, 32), 3)}, all_of(adam, lr=1e-4))
-    zoo('diffusion_unet', dict(N=3, size=8, width=16), models.DiffusionUnet(1, 16), {'image': ('f', (3, 1, 8, 8), 0), 'noise': ('f', (3, 1, 8, 8), 0), 't': ('I32', (3,), 1000)},
+    zoo('diffusion_unet', dict(N=3, size=8, width=16, steps=40), models.DiffusionUnet(1, 16, 40), {'image': ('f', (3, 1, 8, 8), 0), 'noise': ('f', (3, 1, 8, 8), 0), 't': ('I32', (3,), 40)},
         all_of(adam, lr=2e-4), clip=1.0, ema=0.999, loss_of=lambda y, data: {'loss': F.mse_loss(y[0], data['noise'])})
     zoo('vit_b16', dict(N=3, size=12, patch=4, width=16, layers=2, heads=4, classes=5), models.Vit(12, 4, 16, 2, 4, 5), images(3, 12, 5),
         no_decay(lambda n, p: 'bias' in n or 'ln' in n, adamw, 0.3, lr=1e-3), clip=1.0, ema=0.9999, schedule=warmup(1000),
@@ -321,7 +321,7 @@ def main():
         no_decay(lambda n, p: n.endswith('bias') or 'ln_' in n or n == 'logit_scale', adamw, 0.2, lr=5e-4, betas=(0.9, 0.98), eps=1e-6), schedule=warmup(2000), loss_of=carried)
     make('vq_vae', 'test/models/vq_vae.nn', sizes(N=12, size=8, hidden=16, K=6, D=4), losses.VqVae(16, 6, 4), {'x': ('f', (12, 3, 8, 8), 0)}, all_of(adam, lr=2e-4), loss_of=carried)
     noise = ('f', (3, 1, 8, 8), 0)
-    make('ddpm', 'test/models/ddpm.nn', sizes(N=3, size=8, width=16), models.DiffusionUnet(1, 16, linear=True), {'x': noise, 'noise': noise, 't': ('I32', (3,), 1000)},
+    make('ddpm', 'test/models/ddpm.nn', sizes(N=3, size=8, width=16, steps=40), models.DiffusionUnet(1, 16, 40, linear=True), {'x': noise, 'noise': noise, 't': ('I32', (3,), 40)},
          all_of(adam, lr=2e-4), clip=1.0, ema=0.999, loss_of=lambda y, data: {'loss': F.mse_loss(y[0], data['noise'])})
     transition = {'state': ('f', (6, 4), 0), 'action': ('I32', (6, 1), 2), 'reward': ('f', (6, 1), 0), 'next': ('f', (6, 4), 0), 'ended': ('f', (6, 1), 2)}
     zoo('dqn', dict(N=6, hidden=8, copied=2), losses.Dqn(4, 8, 2, 2), transition, all_of(adam, lr=1e-3), clip=10.0, loss_of=carried)
