@@ -15,6 +15,7 @@ from . import gradients, torch_ops
 from .blocks import Builder
 from .constants import Constants
 from .dims import NAMES
+from .loss import Loss
 from .program import block_text, model_text
 from .regions import Region, RegionCall, Translator, any_draws, connect, in_training_only, tree
 from .safetensors import save
@@ -84,7 +85,7 @@ def convert(module: torch.nn.Module, args: Sequence, kwargs: dict | None = None,
     if sizes and program.batch is not None:
         names = [('N', 0, program.batch)] + [('T', 1, v.shape[1]) for v in program.inputs if v.dtype != 'f32' and len(v.shape) == 2][:1]
         body = lambda a, k: convert_once(module, a, k, name, state).text
-        program.text, program.sizes = generalise(program.text, body, args, kwargs, names)
+        program.text, program.sizes = generalise(program.text, body, args, kwargs, names, isinstance(module, Loss))
     program.text = re.sub(r'^ *assert [\d +]+ <= \d+, .*\n', '', program.text, flags=re.MULTILINE)     # of sizes that have no name
     measured.clear()
     lines = [f'dim {n} = {size}\n' for n, *_, size in program.sizes + program.dims]

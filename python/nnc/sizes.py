@@ -2,12 +2,14 @@
 from __future__ import annotations
 
 import logging
+import math
 import re
 from typing import Callable
 
 import torch
 
 NUMBER = re.compile(r'(?<![\w.])\d+(?![\w.])')
+UNIT = re.compile(r'⟨([^⟩]*)⟩')      # 3*N in place of a number, before it is known whether it needs brackets there
 
 
 def named(text: str, other: str, name: str, size: int, other_size: int) -> str | None:
@@ -26,22 +28,22 @@ def one(x: str, y: str, name: str, size: int, other_size: int) -> str | None:
         return x
     v, w = int(x), int(y)
     if v * other_size == w * size and v % size == 0:
-        return name if v == size else f'{v // size}*{name}'
+        return name if v == size else f'⟨{v // size}*{name}⟩'
     if v - size == w - other_size:
-        return f'({name} {"+" if v > size else "-"} {abs(v - size)})'
+        return f'⟨{name} {"+" if v > size else "-"} {abs(v - size)}⟩'
     return None
 
 
-def resized(args: tuple, kwargs: dict, axis: int, size: int) -> tuple:
-    """The inputs with one more element along an axis (batch) or one less (time), of those that have the size there."""
+def resized(args: tuple, kwargs: dict, axis: int, size: int, sequences: bool = False) -> tuple:
+    """The inputs with one more element along an axis (batch) or one less (time), of those that have the size there: of time tokens, and with `sequences` what a module has made of them."""
     def change(t):
-        if not isinstance(t, torch.Tensor) or t.dim() <= axis or t.shape[axis] != size or axis == 1 and (t.is_floating_point() or t.dim() != 2):
+        if not isinstance(t, torch.Tensor) or t.dim() <= axis or t.shape[axis] != size or axis == 1 and not sequences and (t.is_floating_point() or t.dim() != 2):
             return t
         return torch.cat([t, t[:1]]) if axis == 0 else t[:, :-1]
     return torch.utils._pytree.tree_map(change, (tuple(args), kwargs))
 
 
-def generalise(text: str, convert: Callable, args: tuple, kwargs: dict, names: list) -> tuple[str, list]:
+def generalise(text: str, convert: Callable, args: tuple, kwargs: dict, names: list, sequences: bool = False) -> tuple[str, list]:
     """names: (name, axis, size). The text with those sizes as names that another trace confirms, and the names that are in it."""
     found = []
     for name, axis, size in names:
@@ -49,7 +51,7 @@ def generalise(text: str, convert: Callable, args: tuple, kwargs: dict, names: l
         heard = logging.root.manager.disable
         logging.disable(logging.ERROR)      # torch tells at length what went wrong
         try:
-            other = convert(*resized(args, kwargs, axis, size))
+            other = convert(*resized(args, kwargs, axis, size, sequences))
         except Exception:       # the module does not take that size: it stays as it is
             continue
         finally:
@@ -61,30 +63,52 @@ def generalise(text: str, convert: Callable, args: tuple, kwargs: dict, names: l
         if new is not None:
             text = new
             found.append((name, axis, size))
-    return text, found
+    return bracketed(text), found
+
+
+def bracketed(text: str) -> str:
+    """Units in brackets where they would be taken apart otherwise: x / (3*N)."""
+    def written(m: re.Match) -> str:
+        before, after = text[:m.start()].rstrip(), text[m.end():].lstrip()
+        apart = before.endswith(('/', '%', '**')) or after.startswith('**')
+        return f'({m[1]})' if ' ' in m[1] or apart else m[1]
+    return UNIT.sub(written, text)
+
+
+def value(unit: str, sizes: dict) -> int:
+    """Of 3*N, N*T or N + 1 in numbers."""
+    number = lambda p: sizes.get(p) or int(p)
+    if ' ' in unit:
+        a, sign, b = unit.split()
+        return number(a) + (number(b) if sign == '+' else -number(b))
+    return math.prod(map(number, unit.split('*')))
 
 
 def match(text: str, other: str, name: str, size: int, changed: int, found: list) -> str | None:
     """The other text has numbers where this one has names already: both are compared as numbers."""
-    plain, places = text, []
-    for n, _, s in found:
-        plain = re.sub(rf'(?<![\w.])(\d+)\*{n}(?!\w)', lambda m: str(int(m[1]) * s), plain)
-    del places
-    if found:
-        tokens = dict((n, s) for n, _, s in found)
-        plain = re.sub(r'(?<![\w."])(' + '|'.join(tokens) + r')(?![\w])', lambda m: str(tokens[m[1]]), plain)
-        result = named(plain, other, name, size, changed)
-        if result is None:
-            return None
-        return overlay(text, result, name)
-    return named(text, other, name, size, changed)
+    if not found:
+        return named(text, other, name, size, changed)
+    sizes = {n: s for n, _, s in found}
+    plain = UNIT.sub(lambda m: str(value(m[1], sizes)), text)
+    plain = re.sub(r'(?<![\w."])(' + '|'.join(sizes) + r')(?![\w])', lambda m: str(sizes[m[1]]), plain)
+    result = named(plain, other, name, size, changed)
+    return None if result is None else overlay(text, result, name, size)
 
 
-def overlay(text: str, result: str, name: str) -> str | None:
-    """Both texts are equal but for numbers: of each place the name, from whichever has one."""
-    word = re.compile(r'(?<![\w.])(?:\d+\*)?[A-Z]\w*(?![\w])|' + NUMBER.pattern)
+def overlay(text: str, result: str, name: str, size: int) -> str | None:
+    """Both texts are equal but for numbers: of each place the name, from whichever has one, or both: 14*N and 4*T of N = 4 and T = 7 are 2*N*T."""
+    word = re.compile(UNIT.pattern.replace('(', '(?:', 1) + r'|(?<![\w.])[A-Z]\w*(?![\w])|' + NUMBER.pattern)
     a, b = word.split(text), word.split(result)
     if a != b:
         return None
-    pick = [y if name in y else x for x, y in zip(word.findall(text), word.findall(result))]
-    return ''.join(p + n for p, n in zip(a, pick + ['']))
+
+    def pick(x: str, y: str) -> str:
+        times = re.fullmatch(r'⟨(\d+)\*(\w+)⟩', x)
+        if not re.search(rf'\b{name}\b', y):
+            return x
+        if times and '*' in y:
+            factor, rest = divmod(int(times[1]), size)
+            return x if rest else f'⟨{f"{factor}*" if factor != 1 else ""}{times[2]}*{name}⟩'
+        return y
+    picked = map(pick, word.findall(text), word.findall(result))
+    return ''.join(p + n for p, n in zip(a, [*picked, '']))

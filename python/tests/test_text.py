@@ -81,6 +81,27 @@ def test_recurrent_layers_are_scans():
 ''' in texts[0]
 
 
+class Counts(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words, self.inner = torch.nn.Embedding(30, 6), torch.nn.Linear(6, 5)
+
+    def forward(self, tokens):
+        y = self.inner(self.words(tokens))
+        n, t = tokens.shape
+        flat = y.view(-1, 5)
+        return y.sum() / y.numel(), flat - y.square().sum() / n / 3, y / (n * 2) - n * 3 + y * (n + 1), (y.mean() + 2) ** (2 * n) / (t * 3), flat.mean(0) / (2 * n * t)
+
+
+def test_sizes_in_arithmetic():
+    """sum / (5*N), not sum / 5*N."""
+    module, tokens = Counts(), torch.randint(0, 30, (4, 7))
+    text = convert(module, (tokens,)).text
+    for part in ('/ (5*N*T)', '(2*N)', '3*N', '(N + 1)', '** (2*N)', '/ (3*T)', '/ (2*N*T)', '[N*T, 5]'):
+        assert part in text.replace('/(', '/ ('), part
+    check(module, (tokens,))
+
+
 class Sum(torch.nn.Module):
     def __init__(self):
         super().__init__()
@@ -111,7 +132,7 @@ class Positions(torch.nn.Module):
 
 def test_what_is_the_same_for_each_record():
     text = convert(Positions(), ({'tokens': torch.zeros(2, 8, dtype=torch.long)},)).text
-    assert 'dim N = 2\n' in text and 'iota(8) + 2' in text and 'i64[1, 1, 3]' in text and 'assert ' not in text and '*1.0' not in text and '[:, 7:]' in text
+    assert 'dim N = 2\n' in text and 'iota(T) + 2' in text and 'i64[1, 1, 3]' in text and 'assert T + 2 <= 40' in text and '*1.0' not in text and '[:, (T - 1):]' in text
 
 
 class Windowed(torch.nn.Module):

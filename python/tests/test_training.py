@@ -216,6 +216,8 @@ def test_a_language_model(tmp_path):
     module, tokens, target = Words().double(), torch.randint(0, 11, (4, 7)), torch.randint(0, 11, (4, 7))
     loss, optimizer = lambda y, target: F.cross_entropy(y.flatten(0, 1), target.flatten()), torch.optim.SGD(module.parameters(), lr=0.1)
     from_torch(module, tokens, str(tmp_path / 'm.nn'), loss=loss, optimizer=optimizer, targets=target)
+    text = (tmp_path / 'm.nn').read_text()
+    assert 'target=i64[N, T]' in text and 'cross_entropy(reshape(target, [N*T]), ignore_index=-100)' in text
     net = nnc.compile(tmp_path / 'm.nn', compiler=os.environ.get('NNC', 'nnc'), dtype='f64', options={'weights': tmp_path / 'm.safetensors'}, N=2)
     want = loss(module(tokens[:2]), target[:2]).item()
     assert abs(net.step(tokens=tokens[:2], target=target[:2])['loss'] - want) <= 1e-9 * want
