@@ -157,7 +157,9 @@ static int list_losses(Beam *beam, const Word *live, int64_t missing, int *value
     if (problem->bytes[v] == 0 || !has(live, v) || has(beam->pinned, v)) continue;
     double cost = 0;
     if (beam->needed[v] == beam->stamp) {
-      if (!problem->recomputable[v] || problem->graph->deadline[v] <= beam->position) continue;
+      // Nothing asks for an output at the end.
+      if (!problem->recomputable[v] || problem->graph->is_output[v] || problem->graph->deadline[v] <= beam->position)
+        continue;
       cost = need(beam, live, v, v);
       unmark(beam);
     }
