@@ -1,4 +1,4 @@
-// beam.c: schedules made from beginning to end under the budget. Nodes execute in the plain order; what is missing for
+// beam.c: schedules made from beginning to end under the budget. Nodes execute in a given order; what is missing for
 // the next one is made again, and values give way when room is needed. A few states go on from each execution to the
 // next, those with the least cost so far and certain to come (beam search: Lowerre 1976). Where recomputation must be
 // nested, descents from the plain order, which start above the budget, hardly ever arrive within it; these schedules
@@ -29,7 +29,10 @@ typedef struct Beam {
   const RematState *problem;   // that of the search; its schedule does not matter
   int width, n_words;
   double noise;
-  int position;        // the first node that has not executed yet
+  const int *order;    // Borrowed; in which nodes execute first
+  int *place;          // Owned; of each node in it
+  int *deadline;       // Owned; a node may execute again only before this place
+  int position;        // the first place whose node has not executed yet
   BeamState *states;   // Owned
   Word *live;          // Owned; a set of values per state
   int n_states, capacity;
@@ -66,7 +69,7 @@ static double need(Beam *beam, const Word *live, int u, int lost) {
       beam->needed[v] = beam->stamp;
       beam->marked[beam->n_marked++] = v;
     }
-    if ((has(live, v) && v != lost) || v >= beam->position || beam->again[v] == beam->stamp) continue;
+    if ((has(live, v) && v != lost) || beam->place[v] >= beam->position || beam->again[v] == beam->stamp) continue;
     beam->again[v] = beam->stamp;
     beam->marked[beam->n_marked++] = ~v;
     cost += problem->cost_of[v];
@@ -90,8 +93,11 @@ static double mark_needs(Beam *beam, const Word *live) {
   const RematProblem *nodes = beam->search->problem;
   double cost = 0;
   beam->stamp++;
-  for (int i = problem->input_start[beam->position]; i < problem->input_start[problem->n_nodes]; i++)
-    cost += need(beam, live, problem->inputs[i], -1);
+  for (int at = beam->position; at < problem->n_nodes; at++) {
+    int v = beam->order[at];
+    for (int i = problem->input_start[v]; i < problem->input_start[v + 1]; i++)
+      cost += need(beam, live, problem->inputs[i], -1);
+  }
   for (int i = 0; i < nodes->n_outputs; i++) cost += need(beam, live, nodes->outputs[i], -1);
   beam->n_marked = 0;
   return cost;
@@ -133,12 +139,12 @@ static void arrive(Beam *beam, BeamList *list, BeamState state, const Word *live
 static int next_node(Beam *beam, const Word *live) {
   const RematState *problem = beam->problem;
   memset(beam->pinned, 0, (size_t)beam->n_words * sizeof(Word));
-  for (int v = beam->position, missing;; v = missing) {
+  for (int v = beam->order[beam->position], missing;; v = missing) {
     missing = -1;
     for (int i = problem->input_start[v]; i < problem->input_start[v + 1]; i++) {
       int u = problem->inputs[i];
       add(beam->pinned, u);
-      if (!has(live, u) && (missing < 0 || u < missing)) missing = u;
+      if (!has(live, u) && (missing < 0 || beam->place[u] < beam->place[missing])) missing = u;
     }
     if (missing < 0) return v;
   }
@@ -153,13 +159,13 @@ static int list_losses(Beam *beam, const Word *live, int64_t missing, int *value
   double scores[WAYS];
   int n = 0;
   mark_needs(beam, live);
-  for (int v = 0; v < beam->position; v++) {
+  for (int at = 0; at < beam->position; at++) {
+    int v = beam->order[at];
     if (problem->bytes[v] == 0 || !has(live, v) || has(beam->pinned, v)) continue;
     double cost = 0;
     if (beam->needed[v] == beam->stamp) {
       // Nothing asks for an output at the end.
-      if (!problem->recomputable[v] || problem->graph->is_output[v] || problem->graph->deadline[v] <= beam->position)
-        continue;
+      if (!problem->recomputable[v] || problem->graph->is_output[v] || beam->deadline[v] <= beam->position) continue;
       cost = need(beam, live, v, v);
       unmark(beam);
     }
@@ -191,8 +197,8 @@ static bool make_room(Beam *beam, Word *live, int64_t *bytes, int64_t most, int 
 static void expand(Beam *beam, int state) {
   const RematState *problem = beam->problem;
   int node = next_node(beam, live_of(beam, state));
-  bool arrives = node == beam->position;
-  if (!arrives && (!problem->recomputable[node] || problem->graph->deadline[node] <= beam->position)) return;
+  bool arrives = node == beam->order[beam->position];
+  if (!arrives && (!problem->recomputable[node] || beam->deadline[node] <= beam->position)) return;
   int64_t most = problem->budget - problem->bytes[node] - problem->workspace[node];
   bool fits = beam->states[state].bytes <= most;
   for (int way = 0; way < (fits ? 1 : WAYS); way++) {
@@ -254,10 +260,19 @@ static void load(const Beam *beam, int state) {
   free(exec);
 }
 
-static Beam create(RematSearch *search, int width, double noise) {
+static Beam create(RematSearch *search, const int *order, int width, double noise) {
   const RematState *problem = &search->state;
   size_t n = (size_t)problem->n_nodes, n_list = (size_t)width * (WAYS + 1), n_words = (n + 63) / 64;
-  Beam beam = {.search = search, .problem = problem, .width = width, .n_words = (int)n_words, .noise = noise};
+  Beam beam =
+      {.search = search, .problem = problem, .order = order, .width = width, .n_words = (int)n_words, .noise = noise};
+  beam.place = allocate_array(n, sizeof(int));
+  beam.deadline = allocate_array(n, sizeof(int));
+  for (int at = 0; at < problem->n_nodes; at++) beam.place[order[at]] = at;
+  for (int v = 0; v < problem->n_nodes; v++) {
+    beam.deadline[v] = problem->n_nodes;
+    for (int i = problem->after_start[v]; i < problem->after_start[v + 1]; i++)
+      if (beam.place[problem->after[i]] < beam.deadline[v]) beam.deadline[v] = beam.place[problem->after[i]];
+  }
   beam.open.states = allocate_array(n_list, sizeof(int));
   beam.arrived.states = allocate_array(n_list, sizeof(int));
   beam.current = allocate_array((size_t)width, sizeof(int));
@@ -273,6 +288,8 @@ static Beam create(RematSearch *search, int width, double noise) {
 }
 
 static void release(Beam *beam) {
+  free(beam->place);
+  free(beam->deadline);
   free(beam->states);
   free(beam->live);
   free(beam->open.states);
@@ -287,9 +304,9 @@ static void release(Beam *beam) {
   free(beam->table);
 }
 
-bool remat_beam_build(RematSearch *search, int width, double noise) {
+bool remat_beam_build(RematSearch *search, const int *order, int width, double noise) {
   if (search->graph.n > BEAM_NODES) return false;
-  Beam beam = create(search, width, noise);
+  Beam beam = create(search, order, width, noise);
   memset(beam.values, 0, (size_t)beam.n_words * sizeof(Word));
   arrive(&beam, &beam.arrived, (BeamState){.parent = -1, .node = -1, .position = -1}, beam.values);
   while (beam.position < beam.problem->n_nodes && beam.arrived.n > 0) {

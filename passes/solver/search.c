@@ -170,7 +170,7 @@ static void run_beams(RematSearch *search) {
   for (size_t i = 0; i < sizeof widths / sizeof *widths && remat_search_is_deep(search) && !is_over(search); i++) {
     int64_t before = search->moves;
     if (before + 4 * last > search->max_moves / 2) return;
-    if (remat_beam_build(search, widths[i], 0)) {
+    if (remat_beam_build(search, search->plain, widths[i], 0)) {
       remat_search_note(search);
       remat_greedy_trim(search);
       remat_search_note(search);
@@ -227,6 +227,8 @@ static void search_create(RematSearch *search, const RematProblem *problem, int6
   if (search->max_moves == 0) search->max_moves = 1000000;
   search->graph = remat_graph_create(problem);
   search->state = remat_state_create(&search->graph, budget);
+  search->plain = allocate_array((size_t)problem->n_nodes, sizeof(int));
+  for (int v = 0; v < problem->n_nodes; v++) search->plain[v] = v;
   search->scratch = allocate_array((size_t)problem->n_nodes, sizeof(int));
   search->locked = allocate_array((size_t)problem->n_nodes, sizeof(int));
   search->kick = 1;
@@ -236,6 +238,7 @@ static void search_create(RematSearch *search, const RematProblem *problem, int6
 static void search_free(RematSearch *search) {
   free(search->best);
   free(search->locked);
+  free(search->plain);
   free(search->scratch);
   free(search->weight);
   remat_schedule_free(&search->lowest);
@@ -257,7 +260,7 @@ static void lower_peak(RematSearch *search) {
     remat_state_set_budget(state, aim);
     remat_state_load(state, search->lowest.exec, search->lowest.n);
     search->descent_end = search->watch.limit;
-    bool built = aim > hopeless && !begins_from_starts(search) && remat_beam_build(search, 1, 0);
+    bool built = aim > hopeless && !begins_from_starts(search) && remat_beam_build(search, search->plain, 1, 0);
     if (!built) {
       hopeless = aim > hopeless ? aim : hopeless;
       remat_greedy_descend(search, INFINITY);

@@ -25,6 +25,7 @@ typedef struct RematSearch {
   int *locked;           // Owned; per node, the number of the kick that fixed it
   int kick;
   int *scratch;            // Owned, n_nodes
+  int *plain;              // Owned, n_nodes; the plain order
   int64_t spent[4];        // moves of kicks by length class
   double *weight;          // Owned, n_nodes + 1; running sum of the bytes of what may execute again
   double step_cost;        // mean cost of an execution: the scale of temperatures
@@ -94,10 +95,20 @@ void remat_greedy_trim(RematSearch *search);
 
 // ---- beam.c ----
 
-// Makes the state a schedule within its budget, from beginning to end, by a beam search of that width. Scores are
-// multiplied by a random factor between exp(-noise) and exp(noise). False, and the state is as it was, when it finds
-// none, or not before descent_end.
-bool remat_beam_build(RematSearch *search, int width, double noise);
+// Makes the state a schedule within its budget, from beginning to end, by a beam search of that width, in which nodes
+// execute first in this order. Scores are multiplied by a random factor between exp(-noise) and exp(noise). False, and
+// the state is as it was, when it finds none, or not before descent_end.
+bool remat_beam_build(RematSearch *search, const int *order, int width, double noise);
+
+// ---- late.c ----
+
+// Fills `nodes` (room for `most`) with nodes that may execute later than in the plain order, those first that read much
+// and may wait for long. Returns how many.
+int remat_list_late(const RematSearch *search, int most, int *nodes);
+
+// Fills `order` (room for all nodes) with the plain order, but that node as late as may be: at the end together with
+// the nodes that follow it, where these are few, otherwise right before the first of them.
+void remat_order_late(const RematSearch *search, int node, int *order);
 
 // ---- kick.c ----
 

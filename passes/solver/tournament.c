@@ -7,14 +7,24 @@
 #include "search.h"
 #include "support/alloc.h"
 
-enum { MEMBERS = 4 };
+enum { MEMBERS = 4, MOST_MEMBERS = 8 };
+enum { LATE_NODES = 16 };   // so many are tried, the most promising
 
 typedef struct Member {
   int *exec;   // Owned
   int n, capacity;
   double cost;
   int64_t overflow;
+  int late;   // the node that was late in the order that it began from, -1: none
 } Member;
+
+typedef struct Tournament {
+  Member members[MOST_MEMBERS];
+  int late[LATE_NODES], n_late;
+  int *order;              // Owned; scratch
+  int64_t moves_of_beam;   // of the last beam
+  int paying;              // the late node that last led to a new best, -1: none yet
+} Tournament;
 
 static void save(const RematSearch *search, Member *member) {
   const RematState *state = &search->state;
@@ -57,8 +67,8 @@ static void improve(RematSearch *search, Member *member, int64_t moves) {
   save(search, member);
 }
 
-static void begin_anew(RematSearch *search, Member *member, const RematSchedule *plain) {
-  remat_state_load(&search->state, plain->exec, plain->n);
+static void begin_anew(RematSearch *search, Member *member, const int *order) {
+  remat_state_load(&search->state, order, search->state.n_nodes);
   search->descent_end = search->watch.limit;
   remat_greedy_lower_peak(search, search->best_cost * 1.1, 1.5 * remat_random_unit(&search->random));
   remat_search_note(search);
@@ -67,10 +77,11 @@ static void begin_anew(RematSearch *search, Member *member, const RematSchedule 
   save(search, member);
 }
 
-static void begin_with_beam(RematSearch *search, Member *member) {
+static void begin_with_beam(RematSearch *search, Member *member, const int *order, double noise) {
   remat_state_load(&search->state, search->best, search->n_best);
   search->descent_end = search->watch.limit;
-  if (remat_beam_build(search, 1 + remat_random_below(&search->random, 4), remat_random_unit(&search->random))) {
+  if (remat_beam_build(search, order, 1 + remat_random_below(&search->random, 4),
+                       noise * remat_random_unit(&search->random))) {
     remat_search_note(search);
     remat_greedy_trim(search);
     remat_search_note(search);
@@ -78,31 +89,77 @@ static void begin_with_beam(RematSearch *search, Member *member) {
   save(search, member);
 }
 
-static void run_cycle(RematSearch *search, Member *members, const RematSchedule *plain, int64_t moves) {
+static void begin_with_best(RematSearch *search, Member *member) {
   remat_state_load(&search->state, search->best, search->n_best);
-  save(search, &members[0]);
-  bool beams = remat_search_is_deep(search) && search->graph.n <= BEAM_NODES;
-  for (int i = 1; i < MEMBERS && !is_over(search); i++) {
-    if (beams) begin_with_beam(search, &members[i]);
-    else begin_anew(search, &members[i], plain);
-  }
-  for (int left = MEMBERS; left > 0; left /= 2) {
-    for (int i = 0; i < left && !is_over(search); i++) improve(search, &members[i], moves * MEMBERS / left);
+  save(search, member);
+  member->late = -1;
+}
+
+// Each round gives all who are left together `moves`.
+static void compete(RematSearch *search, Tournament *tournament, int n_members, int64_t moves) {
+  Member *members = tournament->members;
+  for (int left = n_members; left > 0; left /= 2) {
+    for (int i = 0; i < left && !is_over(search); i++) {
+      double best = search->best_cost;
+      improve(search, &members[i], moves / left);
+      if (members[i].late >= 0 && search->best_cost < best) tournament->paying = members[i].late;
+    }
     qsort(members, (size_t)left, sizeof *members, compare_members);
   }
 }
 
+// The best so far beside schedules in which one node executes late. Moves do not lead from one order to the other: what
+// the late node reads must be held or made again at the end, what was made again for it early no longer.
+static void run_late(RematSearch *search, Tournament *tournament, int64_t moves) {
+  int64_t before = search->moves;
+  int n = 1;
+  begin_with_best(search, &tournament->members[0]);
+  for (; n < MOST_MEMBERS && n <= tournament->n_late && !is_over(search); n++) {
+    if (search->moves - before + tournament->moves_of_beam > search->max_moves / 10) break;
+    int64_t begin = search->moves;
+    remat_order_late(search, tournament->late[n - 1], tournament->order);
+    begin_with_beam(search, &tournament->members[n], tournament->order, 0.3);
+    tournament->members[n].late = tournament->late[n - 1];
+    tournament->moves_of_beam = search->moves - begin;
+  }
+  if (n > 1) compete(search, tournament, n, moves * n);
+}
+
+// A schedule made anew, from the plain order or from one with a late node.
+static void join(RematSearch *search, Tournament *tournament, Member *member, int64_t moves) {
+  bool beam = remat_search_is_deep(search) && search->graph.n <= BEAM_NODES;
+  const int *order = search->plain;
+  member->late = -1;
+  if (tournament->n_late > 0 && remat_random_unit(&search->random) < (tournament->paying >= 0 ? 0.7 : 0.1)) {
+    bool again = tournament->paying >= 0 && remat_random_below(&search->random, 2) == 0;
+    member->late = again ? tournament->paying
+                         : tournament->late[remat_random_below(&search->random, tournament->n_late)];
+    remat_order_late(search, member->late, tournament->order);
+    order = tournament->order;
+    beam = beam || (search->graph.n <= BEAM_NODES && tournament->moves_of_beam < moves);
+  }
+  if (beam) begin_with_beam(search, member, order, 1);
+  else begin_anew(search, member, order);
+}
+
+static void run_cycle(RematSearch *search, Tournament *tournament, int64_t moves) {
+  begin_with_best(search, &tournament->members[0]);
+  for (int i = 1; i < MEMBERS && !is_over(search); i++) join(search, tournament, &tournament->members[i], moves);
+  compete(search, tournament, MEMBERS, moves * MEMBERS);
+}
+
 void remat_tournament(RematSearch *search) {
-  Member members[MEMBERS] = {0};
-  RematSchedule plain = remat_baseline(search->problem);
+  Tournament tournament = {.order = allocate_array((size_t)search->state.n_nodes, sizeof(int)), .paying = -1};
+  tournament.n_late = remat_list_late(search, LATE_NODES, tournament.late);
   int64_t moves = 1000 + 20 * (int64_t)search->state.n_nodes;
+  if (search->graph.n <= BEAM_NODES) run_late(search, &tournament, moves);
   for (; !is_over(search); moves += moves / 2) {
     int64_t before = search->moves;
-    run_cycle(search, members, &plain, moves);
+    run_cycle(search, &tournament, moves);
     // The best alone gets as much as all others did.
     remat_state_load(&search->state, search->best, search->n_best);
     if (!is_over(search)) remat_kick_improve(search, search->moves - before);
   }
-  for (int i = 0; i < MEMBERS; i++) free(members[i].exec);
-  remat_schedule_free(&plain);
+  for (int i = 0; i < MOST_MEMBERS; i++) free(tournament.members[i].exec);
+  free(tournament.order);
 }

@@ -236,22 +236,55 @@ static void test_deep(void) {
   }
 }
 
-// What a beam makes: legal, and never above the budget. True when it makes one.
-static bool one_beam(RematSearch *search, int64_t budget, int width, long long seed) {
+// What a beam makes: legal, never above the budget, and in that order of first executions. True when it makes one.
+static bool one_beam(RematSearch *search, const int *order, int64_t budget, int width, long long seed) {
   RematSimulation simulation;
   int *exec = allocate_array(10000, sizeof *exec);
   remat_state_set_budget(&search->state, budget);
-  bool found = remat_beam_build(search, width, width > 1 ? 0.5 : 0);
-  bool legal = remat_simulate(search->problem, exec, remat_state_sequence(&search->state, exec), &simulation, NULL);
+  bool found = remat_beam_build(search, order, width, width > 1 ? 0.5 : 0);
+  int n = remat_state_sequence(&search->state, exec);
+  bool legal = remat_simulate(search->problem, exec, n, &simulation, NULL);
   check(legal, "a beam is legal", seed);
   if (legal) check(!found || simulation.peak <= budget, "a beam is within the budget", seed);
   if (legal) remat_simulation_free(&simulation);
+  int next = 0;
+  for (int i = 0; i < n && next < search->graph.n; i++) next += exec[i] == order[next];
+  check(!found || next == search->graph.n, "a beam has the order asked for", seed);
   free(exec);
   return found;
 }
 
+// Late nodes: each order is one of the problem's, with that node, and at most four others, later than in the plain one.
+static int late_beams(RematSearch *search, const RematSchedule *none, long long seed) {
+  enum { MOST = 5 };
+  const RematProblem *problem = search->problem;
+  int late[MOST], n = problem->n_nodes, found = 0, n_late = remat_list_late(search, MOST, late);
+  int *order = allocate_array((size_t)n, sizeof *order), *place = allocate_array((size_t)n, sizeof *place);
+  for (int k = 0; k < n_late; k++) {
+    remat_order_late(search, late[k], order);
+    for (int v = 0; v < n; v++) place[v] = -1;
+    for (int at = 0; at < n; at++) place[order[at]] = at;
+    int later = 0;
+    for (int v = 0; v < n; v++) {
+      check(place[v] >= 0, "all nodes are in the order", seed);
+      for (int i = 0; i < problem->nodes[v].n_inputs; i++)
+        check(place[problem->nodes[v].inputs[i]] < place[v], "inputs come first", seed);
+      later += place[v] > v;
+    }
+    for (int i = 0; i < problem->n_anti; i++)
+      check(place[problem->anti[i].before] < place[problem->anti[i].after], "readers come first", seed);
+    check(place[late[k]] > late[k] && later <= 5, "late, with few others", seed);
+    check(one_beam(search, order, INT64_MAX / 8, 1, seed), "everything is kept", seed);
+    found += one_beam(search, order, (none->peak + remat_min_budget_bound(problem)) / 2, 2, seed);
+  }
+  free(order);
+  free(place);
+  return found;
+}
+
 static void test_beams(void) {
-  int found = 0;
+  int found = 0, found_late = 0, *plain = allocate_array(1000, sizeof *plain);
+  for (int v = 0; v < 1000; v++) plain[v] = v;
   for (uint64_t seed = 1; seed <= 200; seed++) {
     Generated *g = seed % 4 ? generate_random(8 + (int)(seed % 70), seed)
                             : generate_chain(3 + (int)(seed % 30), 64, seed % 8 == 0);
@@ -261,18 +294,21 @@ static void test_beams(void) {
     search.graph = remat_graph_create(&g->problem);
     search.state = remat_state_create(&search.graph, none.peak);
     remat_state_load(&search.state, none.exec, none.n);
-    check(!one_beam(&search, remat_min_budget_bound(&g->problem) - 1, 2, (long long)seed), "no beam below the least",
-          (long long)seed);
-    check(one_beam(&search, none.peak, 1, (long long)seed) && search.state.n == none.n, "nothing to make again",
+    check(!one_beam(&search, plain, remat_min_budget_bound(&g->problem) - 1, 2, (long long)seed),
+          "no beam below the least", (long long)seed);
+    check(one_beam(&search, plain, none.peak, 1, (long long)seed) && search.state.n == none.n, "nothing to make again",
           (long long)seed);
     for (int percent = 20; percent <= 80; percent += 30)
-      found += one_beam(&search, some_budget(&g->problem, percent), 1 + (int)(seed % 5), (long long)seed);
+      found += one_beam(&search, plain, some_budget(&g->problem, percent), 1 + (int)(seed % 5), (long long)seed);
+    found_late += late_beams(&search, &none, (long long)seed);
     remat_state_free(&search.state);
     remat_graph_free(&search.graph);
     remat_schedule_free(&none);
     generated_free(g);
   }
   check(found > 300, "most budgets are met", found);
+  check(found_late > 100, "budgets are met with late nodes", found_late);
+  free(plain);
 }
 
 // A time limit is kept, set-up included, and what is found by then is returned.
