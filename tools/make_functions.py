@@ -131,6 +131,7 @@ library = [
     ('fmod(x, -0.37)', lambda x: torch.fmod(x, -0.37), A),
     ('erfc(x)', torch.special.erfc, torch.cat([A, 3 * V])),
     ('grad(grad(erfc(x), x), x)', lambda x: 4 / math.sqrt(math.pi) * x * (-x * x).exp(), A),
+    ('grad(grad(grad(grad(erfc(x), x), x), x), x)', lambda x: 8 / math.sqrt(math.pi) * x * (2 * x * x - 3) * (-x * x).exp(), A),
     ('erfinv(x)', torch.special.erfinv, torch.cat([drawn(37, 9).tanh(), torch.tensor([0.0, 1 - 2**-10, 2**-13 - 1], dtype=torch.float64)])),
     ('lgamma(x)', torch.lgamma, torch.cat([3 * V + 0.03, positive(42, 4) * 9])),
     ('digamma(x)', torch.digamma, torch.cat([3 * V + 0.03, positive(42, 4) * 9])),
