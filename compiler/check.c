@@ -43,7 +43,7 @@ static bool check_file(const Options *options, const char *path, int *written) {
   if (options->json) diag_collect_json(d);
   AstFile *file = ast_parse(d, path);
   if (file && diag_error_count(d) == 0) {
-    MlirContext ctx = nn_context_create();
+    MlirContext ctx = nn_context_create_alone();
     diag_attach(d, ctx);
     for (int i = 0; i < options->defines.n; i++) options->defines.list[i].used = false;
     check_module(options, file, ctx);

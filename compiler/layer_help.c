@@ -243,7 +243,7 @@ static void print_example(FILE *out, const char *name) {
   Diagnostics *d = diag_create(stderr, DIAG_COLOR_AUTO, 0);
   const Source *source = diag_add_source(d, source_from_text("<example>", text, strlen(text)));
   AstFile *file = ast_parse_source(d, source, false);
-  MlirContext ctx = nn_context_create();
+  MlirContext ctx = nn_context_create_alone();
   diag_attach(d, ctx);
   MlirModule module = elaborate(ctx, file, NULL, 0, NULL);
   if (!mlirModuleIsNull(module)) {

@@ -345,6 +345,10 @@ static bool read_cost_files(const Options *options, CodegenTarget *target, Diagn
   return true;
 }
 
+static MlirContext context_create(const Options *options) {
+  return options->shard || options->ranks ? nn_context_create() : nn_context_create_alone();
+}
+
 static void set_ranks(const Options *options, MlirModule module) {
   MlirOperation top = mlirModuleGetOperation(module);
   if (options->shard) nn_set_attr(top, &NN_STR(ATTR_shard, options->shard));
@@ -466,7 +470,7 @@ static bool plan_value(void *context, FitPlan *plan) {
   bool first = plan->value == 1;   // what is wrong with a larger value is no mistake of the user's
   Diagnostics *d = first ? fit->first : diag_create(fit->nowhere, o.color, 1);
   AstFile *file = first ? fit->file : ast_parse(d, o.input);
-  MlirContext ctx = nn_context_create();
+  MlirContext ctx = context_create(&o);
   diag_attach(d, ctx);
   CodegenTarget *target = create_target(&o);
   bool ok = file && target && plan_for_fit(&o, d, file, ctx, target, fit->bytes, plan);
@@ -545,7 +549,7 @@ static bool compile(const Options *options, Diagnostics *d) {
   if (ok && options->emit == EMIT_ast) {
     ok = emit_text(options, d, file, (MlirModule){NULL}, NULL);
   } else if (ok) {
-    MlirContext ctx = nn_context_create();
+    MlirContext ctx = context_create(options);
     diag_attach(d, ctx);
     ok = compile_module(options, d, file, ctx);
     mlirContextDestroy(ctx);

@@ -107,7 +107,7 @@ static void make_operation(const Irdl *d, MlirBlock dialect, NnOp op, int n_oper
 }
 
 // Owned: mlirModuleDestroy
-static MlirModule make_module(MlirContext ctx) {
+static MlirModule make_module(MlirContext ctx, bool ranks) {
   MlirLocation loc = mlirLocationUnknownGet(ctx);
   MlirModule module = mlirModuleCreateEmpty(loc);
   Irdl d = {ctx, loc, mlirTypeParseGet(ctx, nn_string_ref("!irdl.attribute")),
@@ -116,8 +116,8 @@ static MlirModule make_module(MlirContext ctx) {
   for (int i = 0; i < NN_OP_COUNT; i++) {
     const NnOpInfo *info = nn_op_info((NnOp)i);
     if (info->n_operands >= 0) make_operation(&d, dialect, (NnOp)i, info->n_operands);
-    else
-      for (int n = 1; n <= NN_MAX_OPERANDS; n++) make_operation(&d, dialect, (NnOp)i, n);
+    for (int n = 1; n <= -info->n_operands && (ranks || info->kind != NN_KIND_TRANSFER); n++)
+      make_operation(&d, dialect, (NnOp)i, n);
   }
   return module;
 }
@@ -131,7 +131,7 @@ char *nn_irdl_text(void) {
   if (!out) nn_bug("out of memory");
   MlirContext ctx = mlirContextCreateWithThreading(false);
   mlirDialectHandleLoadDialect(mlirGetDialectHandle__irdl__(), ctx);
-  MlirModule module = make_module(ctx);
+  MlirModule module = make_module(ctx, true);
   mlirOperationPrint(mlirModuleGetOperation(module), add_chunk, out);
   mlirModuleDestroy(module);
   mlirContextDestroy(ctx);
@@ -139,18 +139,21 @@ char *nn_irdl_text(void) {
   return text;
 }
 
-static void load_nn(MlirContext ctx) {
-  MlirModule module = make_module(ctx);
+static void load_nn(MlirContext ctx, bool ranks) {
+  MlirModule module = make_module(ctx, ranks);
   if (mlirLogicalResultIsFailure(mlirLoadIRDLDialects(module))) nn_bug("the IRDL module of the nn dialect was refused");
   mlirModuleDestroy(module);
 }
 
-MlirContext nn_context_create(void) {
+static MlirContext create(bool ranks) {
   // Printing IR between passes aborts with threads on, and the passes of this compiler work on the whole module anyway.
   MlirContext ctx = mlirContextCreateWithThreading(false);
   mlirDialectHandleLoadDialect(mlirGetDialectHandle__func__(), ctx);
   mlirDialectHandleLoadDialect(mlirGetDialectHandle__scf__(), ctx);
   mlirDialectHandleLoadDialect(mlirGetDialectHandle__irdl__(), ctx);
-  load_nn(ctx);
+  load_nn(ctx, ranks);
   return ctx;
 }
+
+MlirContext nn_context_create(void) { return create(true); }
+MlirContext nn_context_create_alone(void) { return create(false); }

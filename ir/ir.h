@@ -141,7 +141,7 @@ typedef struct NnOpInfo {
   // IRDL would force the operands of one variadic group to be of one type. Compare with nn_op_of, not by name.
   const char *name;
   NnOpKind kind;
-  int n_operands;   // -1: variadic
+  int n_operands;   // negative: any number up to that many
   int n_results;
   const char *attrs;   // "strides:i64s axis:i64 eps:f64 mode:str flag:bool"; a trailing ? marks an optional one
   CostClass cost_class;
@@ -174,8 +174,11 @@ char *nn_op_table_markdown(void);
 // ---------------------------------------------------------------------------------------------------------------------
 // Context, modules
 
-// A context with builtin, func, scf and the nn dialect loaded (IRDL, generated from the table), threading off.
-MlirContext nn_context_create(void);   // Owned: mlirContextDestroy
+// A context with builtin, func, scf and the nn dialect loaded (IRDL, generated from the table), threading off. Owned:
+// mlirContextDestroy. The second lacks the ops by which ranks exchange values: of so many operands each that a tenth of
+// a small compilation would go into their definitions.
+MlirContext nn_context_create(void);
+MlirContext nn_context_create_alone(void);
 // The text of the dialect's IRDL module. Owned: free().
 char *nn_irdl_text(void);
 // Verifies with MLIR, then every nn op against its shape rule; errors go to the context's diagnostic handlers.
