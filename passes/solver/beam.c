@@ -177,7 +177,7 @@ static int list_losses(Beam *beam, const Word *live, int64_t missing, int *value
     scores[k] = score;
     values[k] = v;
   }
-  watch_count(3 * beam->work);
+  watch_count(beam->search->problem, 3 * beam->work);
   beam->search->moves += beam->work / WORK_OF_MOVE;
   beam->work %= WORK_OF_MOVE;
   return n;

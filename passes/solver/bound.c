@@ -79,7 +79,10 @@ static int64_t largest_moment(const RematProblem *problem, int64_t least, double
 }
 
 double bound_by_moments(const RematProblem *problem, int64_t budget_bytes, double limit) {
-  double start = watch_counted();
+  int64_t steps = 0;
+  RematProblem counted = watch_problem(problem, &steps);
+  problem = &counted;
+  double start = watch_counted(problem);
   if (largest_execution(problem) > budget_bytes) return INFINITY;
   bool is_large = problem->n_nodes > LARGE_GRAPH;
   if (!is_large && largest_moment(problem, budget_bytes, start + 0.2 * limit) > budget_bytes) return INFINITY;
@@ -105,6 +108,8 @@ double remat_lower_bound(const RematProblem *problem, int64_t budget_bytes, doub
 
 int64_t remat_min_budget_bound(const RematProblem *problem) {
   if (problem->far) return largest_execution(problem);
-  return largest_moment(problem, largest_execution(problem), watch_counted() + 10 * DEFAULT_TIME);   // a safety: it
-                                                                                                     // counts
+  int64_t steps = 0;
+  RematProblem counted = watch_problem(problem, &steps);
+  double safety = watch_counted(&counted) + 10 * DEFAULT_TIME;
+  return largest_moment(&counted, largest_execution(problem), safety);
 }

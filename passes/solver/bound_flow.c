@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "support/alloc.h"
-#include "watch.h"
 
 void flow_clear(FlowNetwork *network) {
   network->n_nodes = 2;
@@ -82,7 +81,7 @@ void flow_finish(FlowNetwork *network) {
 static bool find_levels(FlowNetwork *network) {
   for (int v = 0; v < network->n_nodes; v++) network->level[v] = -1;
   int head = 0, tail = 0;
-  watch_count(network->n_nodes + 2 * (int64_t)network->n_edges);
+  network->work += network->n_nodes + 2 * (int64_t)network->n_edges;
   network->queue[tail++] = FLOW_SINK;
   network->level[FLOW_SINK] = 0;
   while (head < tail) {
@@ -100,7 +99,7 @@ static bool find_levels(FlowNetwork *network) {
 // Pushes as much as the arcs on the path take and steps back to the tail of the first one that is full.
 static int64_t augment(FlowNetwork *network, int *depth) {
   int64_t amount = FLOW_INFINITE;
-  watch_count(3 * *depth);
+  network->work += 3 * *depth;
   for (int i = 0; i < *depth; i++)
     if (network->residual[network->path[i]] < amount) amount = network->residual[network->path[i]];
   int full = *depth;
@@ -127,7 +126,7 @@ static int64_t push_blocking_flow(FlowNetwork *network) {
     }
     int a = network->current[v], end = network->first[v + 1], below = network->level[v] - 1;
     while (a < end && (network->residual[a] <= 0 || network->level[network->to[a]] != below)) a++;
-    watch_count(4 + a - network->current[v]);
+    network->work += 4 + a - network->current[v];
     network->current[v] = a;
     if (a < end) {
       network->path[depth++] = a;
@@ -147,6 +146,7 @@ int64_t flow_solve(FlowNetwork *network) {
     network->residual[network->mate[a]] = 0;
   }
   int64_t total = 0;
+  network->work = 0;
   while (total < FLOW_INFINITE && find_levels(network)) total += push_blocking_flow(network);
   return total < FLOW_INFINITE ? total : FLOW_INFINITE;
 }

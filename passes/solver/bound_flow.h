@@ -23,6 +23,7 @@ typedef struct FlowNetwork {
   int *arc_of_edge;                      // Owned
   int64_t *residual;                     // Owned
   int *level, *current, *queue, *path;   // Owned; scratch
+  int64_t work;                          // steps that the last flow_solve took (watch.h)
 } FlowNetwork;
 
 // An empty network with source and sink. Safe to free at any time.

@@ -76,7 +76,7 @@ static void note_bound(MomentSearch *search, int node, double bound, int next) {
 static void relax_moments(MomentSearch *search, double deadline) {
   double price = 0;
   bool is_small = search->graph->n <= SMALL_GRAPH;
-  for (int i = 0; i < search->graph->n && (i == 0 || watch_counted() < deadline); i++) {
+  for (int i = 0; i < search->graph->n && (i == 0 || watch_counted(search->graph->problem) < deadline); i++) {
     Moment *moment = &search->moments[i];
     if (!build_window(search, moment->node, -1)) continue;
     double useless = is_small ? 0 : WORTH * search->best;
@@ -95,7 +95,7 @@ static void branch_moments(MomentSearch *search, double part, double deadline) {
   double needed = search->graph->n <= SMALL_GRAPH ? 0 : WORTH * search->best;
   for (int i = 0; i < search->graph->n && search->moments[i].relaxed > needed; i++) {
     Moment *moment = &search->moments[i];
-    double start = watch_counted(), end = start + part * (deadline - start);
+    double start = watch_counted(search->graph->problem), end = start + part * (deadline - start);
     if (start >= deadline) return;
     if (moment->attainable <= search->best) continue;
     if (!build_window(search, moment->node, -1)) continue;
@@ -103,7 +103,7 @@ static void branch_moments(MomentSearch *search, double part, double deadline) {
     double best = search->best, bound = bound_branch(&search->network, &root, best, end);
     note_bound(search, moment->node, bound, -1);
     // In time means solved, or seen to be no better than the best.
-    if (watch_counted() < end) moment->attainable = fmin(moment->attainable, fmax(bound, best));
+    if (watch_counted(search->graph->problem) < end) moment->attainable = fmin(moment->attainable, fmax(bound, best));
   }
 }
 
@@ -127,7 +127,7 @@ static double bound_window(MomentSearch *search, int node, int end, double *pric
   PriceResult result = bound_price_search(&search->network, NULL, *price, part > 0 ? 0 : wanted, INFINITY);
   if (result.price > 0) *price = result.price;
   if (!(part > 0) || result.attainable <= wanted) return result.bound;
-  double start = watch_counted();
+  double start = watch_counted(search->graph->problem);
   return bound_branch(&search->network, &result, wanted, start + part * (deadline - start));
 }
 
@@ -139,9 +139,10 @@ static void chain_windows(MomentSearch *search, const Moment *ends, int n_ends, 
   for (int i = 0; i < graph->n; i++) of_node[search->moments[i].node] = i;
   for (int e = 0; e < n_ends; e++) {
     int end = ends[e].node;
-    double start = watch_counted(), share = start + 2 * (deadline - start) / (n_ends - e + 1), price = 0;
+    double start = watch_counted(search->graph->problem), share = start + 2 * (deadline - start) / (n_ends - e + 1),
+           price = 0;
     mark_ancestors(graph, end, ancestor);
-    for (int a = end - 1; a >= 0 && watch_counted() < share; a--) {
+    for (int a = end - 1; a >= 0 && watch_counted(search->graph->problem) < share; a--) {
       if (!ancestor[a]) continue;
       const Moment *moment = &search->moments[of_node[a]];
       double wanted = fmax(search->after[a], search->after[end]) - search->after[end];
@@ -226,7 +227,7 @@ int64_t bound_moments_peak(const BoundGraph *graph, int64_t least, double deadli
   int most = (int)fmax(WORK / fmax(graph->n, 1), FEWEST);
   MomentSearch search = {.graph = graph, .network = bound_network_create(graph)};
   search.moments = list_moments(graph->problem);
-  for (int i = 0; i < graph->n && i < most && watch_counted() < deadline; i++) {
+  for (int i = 0; i < graph->n && i < most && watch_counted(graph->problem) < deadline; i++) {
     BoundNetwork *network = &search.network;
     bound_network_clear(graph, network);
     bound_network_add(graph, network, search.moments[i].node, -1, false);

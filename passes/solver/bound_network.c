@@ -2,8 +2,6 @@
 // and "executes after the moment"; on the source's side they are true. An edge from the first to the second, priced by
 // bytes, is cut when the value is needed and does not execute: it is live at the moment.
 #include "bound_network.h"
-#include "support/alloc.h"
-#include "watch.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -250,13 +248,9 @@ static void add_homes(const BoundGraph *graph, BoundNetwork *network, BoundMomen
 
 BoundMoment *bound_network_add(const BoundGraph *graph, BoundNetwork *network, int t, int end, bool shared) {
   const RematNode *node = &graph->problem->nodes[t];
-  if (network->n_moments == network->capacity_moments) {
-    network->capacity_moments = 2 * network->capacity_moments + 8;
-    network->moments = reallocate_array(network->moments, (size_t)network->capacity_moments, sizeof(BoundMoment));
-  }
-  BoundMoment *moment = &network->moments[network->n_moments++];
-  *moment = (BoundMoment){.node = t, .first_edge = network->flow.n_edges};
-  moment->room = graph->budget - graph->problem->fixed_bytes - node->bytes - node->workspace;
+  flow_clear(&network->flow);
+  network->most = 0;
+  network->room = graph->budget - graph->problem->fixed_bytes - node->bytes - node->workspace;
   mark_relations(graph, network->relation, t);
   memset(network->need_node, 0, (size_t)graph->n * sizeof(int));
   memset(network->run_node, 0, (size_t)graph->n * sizeof(int));
@@ -275,9 +269,7 @@ BoundMoment *bound_network_add(const BoundGraph *graph, BoundNetwork *network, i
     for (int i = 0; i < run->n_inputs; i++)
       add_need(graph, network, moment, run->inputs[i], network->run_node[v], &n_pending, shared);
   }
-  moment->last_edge = network->flow.n_edges;
-  watch_count(4 * (int64_t)graph->n + 12 * (int64_t)(moment->last_edge - moment->first_edge));
-  return moment;
+  watch_count(graph->problem, 4 * (int64_t)graph->n + 12 * (int64_t)network->flow.n_edges);
 }
 
 void bound_network_finish(BoundNetwork *network) { flow_finish(&network->flow); }
@@ -317,9 +309,8 @@ BoundCut bound_network_solve(BoundNetwork *network, const double *prices, const 
                                                                         : FLOW_INFINITE;
     }
   }
-  watch_count(6 * (int64_t)flow->n_edges);
   int64_t value = flow_solve(flow);
-  BoundCut cut = {.value = (double)value};
+  watch_count(graph->problem, 6 * (int64_t)flow->n_edges + flow->work);
   if (value >= FLOW_INFINITE) return (BoundCut){INFINITY, INFINITY};
   double priced = 0;
   for (int m = 0; m < network->n_moments; m++) {

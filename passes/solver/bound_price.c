@@ -127,7 +127,7 @@ static double split_branches(BoundNetwork *network, BranchHeap *heap, double att
                              double deadline) {
   unsigned char *decisions = allocate_array((size_t)network->flow.n_edges, 1);
   double closed = INFINITY;   // least bound of the branches that need no split
-  while (heap->n_open > 0 && attainable > useless && watch_counted() < deadline) {
+  while (heap->n_open > 0 && attainable > useless && watch_counted(network->graph->problem) < deadline) {
     if (heap->branches[heap->open[0]].bound >= attainable) break;
     int number = take_branch(heap);
     Branch branch = heap->branches[number];

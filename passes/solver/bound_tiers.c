@@ -164,7 +164,7 @@ static double price_shares(TierBound *bound, Moment *moment, Shares shares) {
   return makespan;
 }
 
-static bool is_late(const TierBound *bound) { return watch_counted() > bound->deadline; }
+static bool is_late(const TierBound *bound) { return watch_counted(bound->graph.problem) > bound->deadline; }
 
 static bool are_weights(Shares shares) {
   return fmin(shares.out_before, shares.in_before) >= 0 && fmin(shares.out_after, shares.in_after) >= 0 &&
@@ -268,14 +268,17 @@ static void mark_late(TierBound *bound) {
 }
 
 double bound_by_tiers(const RematProblem *problem, int64_t budget_bytes, double limit) {
-  TierBound bound = {.graph = bound_graph_create(problem, budget_bytes), .deadline = watch_counted() + limit};
+  int64_t steps = 0;
+  RematProblem counted = watch_problem(problem, &steps);
+  problem = &counted;
+  TierBound bound = {.graph = bound_graph_create(problem, budget_bytes), .deadline = watch_counted(problem) + limit};
   bound.best = bound.graph.base_cost;
   bound_graph_allow_moves(&bound.graph);
   bound.network = bound_network_create(&bound.graph);
   list_moments(&bound, problem);
   find_late(&bound);
   mark_late(&bound);
-  double end = bound.deadline, start = watch_counted();
+  double end = bound.deadline, start = watch_counted(problem);
   // Shares for the fullest moment that adds something; others begin from those; then shares for the best few, and
   // integers.
   int first = 0;
@@ -294,8 +297,8 @@ double bound_by_tiers(const RematProblem *problem, int64_t budget_bytes, double 
     }
     qsort(bound.moments, (size_t)bound.n_moments, sizeof *bound.moments, compare_bounds);
   }
-  for (int i = 0; i < bound.n_moments && watch_counted() < end; i++) {
-    bound.deadline = fmin(end, watch_counted() + 0.5 * (end - watch_counted()));
+  for (int i = 0; i < bound.n_moments && watch_counted(problem) < end; i++) {
+    bound.deadline = fmin(end, watch_counted(problem) + 0.5 * (end - watch_counted(problem)));
     choose_shares(&bound, &bound.moments[i]);
     Moment *moment = &bound.moments[i];
     build(&bound, moment, moment->shares);

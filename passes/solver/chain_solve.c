@@ -160,7 +160,7 @@ static void solve_cut(const Solve *solve, int i, int k, int j, int right, int64_
   float *cost = table->cost + chain_state(table, i, j, right);
   int16_t *choice = table->choice + chain_state(table, i, j, right);
   const float *later = table->cost + chain_state(table, k, j, right);
-  watch_count(30 + units);
+  watch_count(chain->graph->problem, 30 + units);
   for (int stay = 0; stay < 2; stay++) {
     const float *sooner = table->cost + chain_state(table, i, k, stay);
     int shift = gain - (stay ? kept : 0), m = least;

@@ -174,7 +174,7 @@ void remat_builder_recompute(RematBuilder *builder, int value, int before, int *
   while (depth > 0 && !builder->overflow) {
     int top = builder->stack[depth - 1];
     int v = top < 0 ? ~top : top;
-    watch_count(8);
+    watch_count(graph->problem, 8);
     if (builder->available[v]) {
       depth--;
       continue;

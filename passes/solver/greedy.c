@@ -200,7 +200,7 @@ static bool lower_peak_once(RematSearch *search, double noise, int *over_before)
   Choice best = {0};
   int worst = 0;
   over_before[0] = 0;
-  watch_count(state->n_slots + 8 * (int64_t)state->n_nodes);
+  watch_count(search->problem, state->n_slots + 8 * (int64_t)state->n_nodes);
   for (int p = 0; p < state->n_slots; p++) {
     over_before[p + 1] = over_before[p] + (state->over[p] > 0);
     if (state->over[p] > state->over[worst]) worst = p;

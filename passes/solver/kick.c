@@ -18,7 +18,7 @@ void remat_search_step(RematSearch *search, double temperature, double price_of_
   enum { STEPS = 50 };
   RematState *state = &search->state;
   search->moves++;
-  watch_count(STEPS);
+  watch_count(search->problem, STEPS);
   if (!remat_move_propose(search)) return;
   double limit = temperature > 0 ? -temperature * log(1 - remat_random_unit(&search->random)) : 0;
   double cost = state->trial.cost;

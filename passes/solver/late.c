@@ -63,7 +63,7 @@ int remat_list_late(const RematSearch *search, int most, int *nodes) {
   if (n > most) n = most;
   for (int i = 0; i < n; i++) nodes[i] = late[i].node;
   free(late);
-  watch_count(4 * (int64_t)state->n_nodes * state->n_nodes);
+  watch_count(state->graph->problem, 4 * (int64_t)state->n_nodes * state->n_nodes);
   return n;
 }
 

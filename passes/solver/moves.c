@@ -112,7 +112,7 @@ static bool finish(RematSearch *search, bool made) {
 
 static void begin(RematSearch *search) {
   enum { STEPS = 150 };
-  watch_count(STEPS);
+  watch_count(search->problem, STEPS);
   search->wanted_room = -1;
   remat_trial_begin(&search->state);
 }

@@ -221,7 +221,8 @@ static void measure_scales(RematSearch *search) {
 // In place, since the state points to the graph.
 static void search_create(RematSearch *search, const RematProblem *problem, int64_t budget,
                           const RematOptions *options) {
-  *search = (RematSearch){.problem = problem, .options = options, .budget = budget, .watch = watch_start(options)};
+  *search =
+      (RematSearch){.problem = problem, .options = options, .budget = budget, .watch = watch_start(problem, options)};
   search->random = options ? options->seed : 0;
   search->max_moves = options ? options->max_moves : 0;
   if (search->max_moves == 0) search->max_moves = 1000000;
@@ -324,7 +325,9 @@ static void solve(const RematProblem *problem, int64_t budget, const RematOption
 }
 
 void remat_solve(const RematProblem *problem, int64_t budget_bytes, const RematOptions *options, RematResult *result) {
-  solve(problem, budget_bytes, options, 0, result);
+  int64_t steps = 0;
+  RematProblem counted = watch_problem(problem, &steps);
+  solve(&counted, budget_bytes, options, 0, result);
 }
 
 void remat_result_free(RematResult *result) { remat_schedule_free(&result->schedule); }
@@ -337,13 +340,16 @@ static double time_of(const RematProblem *problem, const RematSchedule *schedule
 
 void remat_minimize_peak(const RematProblem *problem, double max_cost, const RematOptions *options,
                          RematResult *result) {
-  Watch watch = watch_start(options);
+  int64_t steps = 0;
+  RematProblem counted = watch_problem(problem, &steps);
+  problem = &counted;
+  Watch watch = watch_start(problem, options);
   RematSchedule best = remat_baseline(problem);
   double enough = max_cost * (1 + 1e-12);
   *result = (RematResult){.feasible = best.cost <= enough, .base_cost = best.cost};
   int64_t low = remat_min_budget_bound(problem);
   RematOptions part = options ? *options : (RematOptions){0};
-  part.counted = !watch.by_clock;
+  part.counted = watch.problem != NULL;
   for (int i = 0; i < part.n_starts; i++)
     if (time_of(problem, &part.starts[i]) <= enough && part.starts[i].peak < best.peak) {
       remat_schedule_free(&best);

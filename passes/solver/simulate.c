@@ -367,7 +367,7 @@ static void run_lanes(const RematProblem *problem, const int *exec, int n, Remat
 bool remat_simulate(const RematProblem *problem, const int *exec, int n, RematSimulation *result, InputError *error) {
   enum { STEPS = 50 };
   size_t size = (size_t)n;
-  watch_count(STEPS * (int64_t)n);
+  watch_count(problem, STEPS * (int64_t)n);
   int *last_use = allocate_array(size, sizeof *last_use);
   if (!trace_items(problem, exec, n, last_use, error)) {
     free(last_use);

@@ -80,6 +80,7 @@ typedef struct RematProblem {
   int n_anti;
   const RematAnti *anti;   // Borrowed
   const RematTier *far;    // Borrowed; NULL: there is one tier, no homes, and a schedule has executions alone
+  int64_t *steps;          // Borrowed; where searches count what they take (watch.h); NULL: in a place of their own
 } RematProblem;
 
 // What a schedule consists of. An item is a number: kind x n_nodes + node, so that an execution is its node's number.

@@ -83,7 +83,7 @@ bool remat_trial_price(RematState *state, int64_t limit, TrialPrice *price) {
     more += steps[i].bytes;
     int begin = steps[i].slot, n = steps[i + 1].slot - begin;
     if (n == 0 || more == 0 || (only_rises && more < 0)) continue;
-    watch_count(10 + n / 2);
+    watch_count(problem, 10 + n / 2);
     state->price_range(state->over + begin, n, more, price);
     if (only_rises && price->overflow > limit) return false;
   }
@@ -428,7 +428,7 @@ void remat_state_rollback(RematState *state) {
 
 static void measure(RematState *state) {
   int64_t now = 0;
-  watch_count(STEPS_LOAD * (int64_t)state->n_slots);
+  watch_count(state->graph->problem, STEPS_LOAD * (int64_t)state->n_slots);
   memset(state->over, 0, ((size_t)state->n_slots + 1) * sizeof *state->over);
   for (int v = 0; v < state->n_nodes; v++) {
     const ValueEvents *list = &state->events[v];

@@ -313,7 +313,7 @@ static void make_seed(TierSearch *search, Kept *kept, Seeds *seeds, double exces
   RematOptions options = {.seed = search->options ? search->options->seed : 0,
                           .max_moves = (at_budget ? 3 * seeds->moves : seeds->moves) / 10 + 1,
                           .time_limit = (at_budget ? 0.25 : 0.04) * seeds->limit,
-                          .counted = !search->watch.by_clock,
+                          .counted = search->watch.problem != NULL,
                           .bound_seconds = 0.01,
                           .interrupt = search->options ? search->options->interrupt : NULL};
   RematResult result;
@@ -479,7 +479,7 @@ static double default_work(int n) {
 static void search_create(TierSearch *search, const RematProblem *problem, int64_t budget,
                           const RematOptions *options) {
   *search = (TierSearch){.problem = problem, .options = options, .n = problem->n_nodes, .budget = budget};
-  search->watch = watch_start(options);
+  search->watch = watch_start(problem, options);
   search->random = options ? options->seed : 0;
   int64_t moves = options ? options->max_moves : 0;
   search->max_work = moves == INT64_MAX ? INFINITY : moves > 0 ? 60.0 * (double)moves : default_work(search->n);

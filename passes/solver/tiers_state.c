@@ -262,7 +262,7 @@ TierCost tier_evaluate(TierSearch *search, const TierPlan *plan) {
   const RematProblem *problem = search->problem;
   enum { STEPS = 25 };
   search->work += plan->n + 8;
-  watch_count(STEPS * (plan->n + INT64_C(8)));
+  watch_count(problem, STEPS * (plan->n + INT64_C(8)));
   reserve(search, plan->n);
   if (!trace(search, plan)) return (TierCost){.legal = false, .makespan = INFINITY, .overflow = INFINITY};
   Timeline line = {.search = search, .plan = plan, .values = problem->fixed_bytes + search->homes, .cost.legal = true};

@@ -6,10 +6,17 @@
 
 #include "solver.h"
 
-extern _Thread_local int64_t watch_steps;   // of this thread so far
+static inline void watch_count(const RematProblem *problem, int64_t steps) {
+  if (problem->steps) *problem->steps += steps;
+}
+static inline double watch_counted(const RematProblem *problem) { return 1e-9 * (double)*problem->steps; }   // seconds
 
-static inline void watch_count(int64_t steps) { watch_steps += steps; }
-static inline double watch_counted(void) { return 1e-9 * (double)watch_steps; }   // seconds
+// The problem, counted: in `own`, which is 0, where nobody counts yet.
+static inline RematProblem watch_problem(const RematProblem *problem, int64_t *own) {
+  RematProblem counted = *problem;
+  if (!counted.steps) counted.steps = own;
+  return counted;
+}
 
 typedef struct Watch {
   bool by_clock;
@@ -19,7 +26,7 @@ typedef struct Watch {
 
 // With the limit of the options, which may be NULL, by the clock; with that of a counted search, or the default of 10,
 // counted.
-Watch watch_start(const RematOptions *options);
+Watch watch_start(const RematProblem *problem, const RematOptions *options);
 double watch_seconds(const Watch *watch);   // since the start
 
 #endif

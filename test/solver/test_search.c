@@ -290,7 +290,12 @@ static void test_beams(void) {
                             : generate_chain(3 + (int)(seed % 30), 64, seed % 8 == 0);
     if (seed % 3 == 0) g->output = g->problem.n_nodes / 2;   // not the last value made
     RematSchedule none = remat_baseline(&g->problem);
-    RematSearch search = {.problem = &g->problem, .watch = watch_start(NULL), .descent_end = 100, .random = seed};
+    int64_t steps = 0;
+    g->problem.steps = &steps;
+    RematSearch search = {.problem = &g->problem,
+                          .watch = watch_start(&g->problem, NULL),
+                          .descent_end = 100,
+                          .random = seed};
     search.graph = remat_graph_create(&g->problem);
     search.state = remat_state_create(&search.graph, none.peak);
     remat_state_load(&search.state, none.exec, none.n);
