@@ -58,9 +58,8 @@ static Moment *list_moments(const RematProblem *problem) {
 // nothing has to be recomputed in it.
 static bool build_window(MomentSearch *search, int node, int end) {
   BoundNetwork *network = &search->network;
-  bound_network_clear(search->graph, network);
-  bound_network_add(search->graph, network, node, end, false);
-  if (network->moments[0].room >= 0 && network->moments[0].most <= network->moments[0].room) return false;
+  bound_network_build(network, node, end);
+  if (network->room >= 0 && network->most <= network->room) return false;
   bound_network_finish(network);
   return true;
 }
@@ -229,14 +228,12 @@ int64_t bound_moments_peak(const BoundGraph *graph, int64_t least, double deadli
   search.moments = list_moments(graph->problem);
   for (int i = 0; i < graph->n && i < most && watch_counted(graph->problem) < deadline; i++) {
     BoundNetwork *network = &search.network;
-    bound_network_clear(graph, network);
-    bound_network_add(graph, network, search.moments[i].node, -1, false);
+    bound_network_build(network, search.moments[i].node, -1);
     bound_network_finish(network);
-    int64_t certain = -network->moments[0].room;   // the budget is 0
-    if (certain + network->moments[0].most <= least) continue;
+    int64_t certain = -network->room;   // the budget is 0
+    if (certain + network->most <= least) continue;
     // Executions are free and a byte costs one: the cut has the fewest bytes, the certain ones included.
-    double price = 1, excess;
-    double bytes = bound_network_solve(network, &price, NULL, &excess).value;
+    double excess, bytes = bound_network_solve(network, 1, NULL, &excess).value;
     if (bytes < 0x1p53 && (int64_t)bytes > least) least = (int64_t)bytes;
   }
   free(search.moments);

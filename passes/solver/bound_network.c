@@ -92,7 +92,6 @@ void bound_graph_free(BoundGraph *graph) {
 BoundNetwork bound_network_create(const BoundGraph *graph) {
   size_t n = (size_t)graph->n;
   BoundNetwork network = {.graph = graph, .relation = allocate_array(n, 1)};
-  network.again_node = allocate_array(n, sizeof(int));
   network.need_node = allocate_array(n, sizeof(int));
   network.run_node = allocate_array(n, sizeof(int));
   network.pending = allocate_array(n, sizeof(int));
@@ -105,18 +104,11 @@ void bound_network_free(BoundNetwork *network) {
   free(network->moments);
   free(network->edge_bytes);
   free(network->edge_value);
-  free(network->again_node);
   free(network->relation);
   free(network->need_node);
   free(network->run_node);
   free(network->pending);
   *network = (BoundNetwork){0};
-}
-
-void bound_network_clear(const BoundGraph *graph, BoundNetwork *network) {
-  flow_clear(&network->flow);
-  network->n_moments = 0;
-  memset(network->again_node, 0, (size_t)graph->n * sizeof(int));
 }
 
 // Every first execution of an ancestor comes before that of t, and of a descendant after; an anti-dependence orders
@@ -160,34 +152,25 @@ static void add_edge(BoundNetwork *network, int tail, int head, int64_t capacity
 }
 
 // An edge that is cut when `value` is there at the moment.
-static void add_priced_edge(const BoundGraph *graph, BoundNetwork *network, int tail, int head, int value) {
-  add_edge(network, tail, head, 0, graph->problem->nodes[value].bytes);
+static void add_priced_edge(BoundNetwork *network, int tail, int head, int value) {
+  add_edge(network, tail, head, 0, network->graph->problem->nodes[value].bytes);
   network->edge_value[network->flow.n_edges - 1] = value;
 }
 
 static bool is_movable(const BoundGraph *graph, int value) { return graph->move && graph->move[value] != BOUND_NEVER; }
 
-// The network node "v executes after the moment", made when missing.
-static int make_run_node(const BoundGraph *graph, BoundNetwork *network, int v, int *n_pending, bool shared) {
+// The network node "v executes after the moment", made when missing. The first time, where it may be, adds no cost.
+static int make_run_node(BoundNetwork *network, int v, int *n_pending) {
   if (network->run_node[v]) return network->run_node[v];
   int run = network->run_node[v] = flow_add_node(&network->flow);
   network->pending[(*n_pending)++] = v;
-  if (network->relation[v] != BOUND_ANCESTOR) return run;   // may execute for the first time, at no added cost
-  if (!shared) {
-    add_edge(network, run, FLOW_SINK, graph->cost[v], -1);
-    return run;
-  }
-  if (!network->again_node[v]) {
-    network->again_node[v] = flow_add_node(&network->flow);
-    add_edge(network, network->again_node[v], FLOW_SINK, graph->cost[v], -1);
-  }
-  add_edge(network, run, network->again_node[v], FLOW_INFINITE, -1);
+  if (network->relation[v] == BOUND_ANCESTOR) add_edge(network, run, FLOW_SINK, network->graph->cost[v], -1);
   return run;
 }
 
 // States that u is needed once `from` (the source: certainly) is true.
-static void add_need(const BoundGraph *graph, BoundNetwork *network, BoundMoment *moment, int u, int from,
-                     int *n_pending, bool shared) {
+static void add_need(BoundNetwork *network, int u, int from, int *n_pending) {
+  const BoundGraph *graph = network->graph;
   // Values that are certainly there: t's own and its inputs, marked by need_node < 0; and those that take no room.
   int64_t bytes = graph->problem->nodes[u].bytes;
   if (network->need_node[u] < 0 || bytes == 0 || network->relation[u] == BOUND_DESCENDANT) return;
@@ -196,24 +179,24 @@ static void add_need(const BoundGraph *graph, BoundNetwork *network, BoundMoment
   if (from == FLOW_SOURCE) {
     network->need_node[u] = -1;
     if (!repeats && !is_movable(graph, u)) {
-      moment->room -= bytes;
+      network->room -= bytes;
       return;
     }
-    moment->most += bytes;
-    int run = repeats ? make_run_node(graph, network, u, n_pending, shared) : FLOW_SINK;
-    add_priced_edge(graph, network, FLOW_SOURCE, run, u);
+    network->most += bytes;
+    int run = repeats ? make_run_node(network, u, n_pending) : FLOW_SINK;
+    add_priced_edge(network, FLOW_SOURCE, run, u);
     return;
   }
   if (!network->need_node[u]) {
     network->need_node[u] = flow_add_node(&network->flow);
-    int run = repeats ? make_run_node(graph, network, u, n_pending, shared) : FLOW_SINK;
-    add_priced_edge(graph, network, network->need_node[u], run, u);
+    int run = repeats ? make_run_node(network, u, n_pending) : FLOW_SINK;
+    add_priced_edge(network, network->need_node[u], run, u);
   }
   add_edge(network, from, network->need_node[u], FLOW_INFINITE, -1);
 }
 
-static void add_certain_needs(const BoundGraph *graph, BoundNetwork *network, BoundMoment *moment, int end,
-                              int *n_pending, bool shared) {
+static void add_certain_needs(BoundNetwork *network, int end, int *n_pending) {
+  const BoundGraph *graph = network->graph;
   bool *wanted = NULL;
   if (end >= 0) {   // executions that certainly come before that of `end`
     wanted = allocate_array((size_t)graph->n, sizeof(bool));
@@ -228,25 +211,26 @@ static void add_certain_needs(const BoundGraph *graph, BoundNetwork *network, Bo
   for (int v = 0; v < graph->n; v++) {
     const RematNode *node = &graph->problem->nodes[v];
     if (network->relation[v] == BOUND_DESCENDANT && (!wanted || wanted[v]))
-      for (int i = 0; i < node->n_inputs; i++)
-        add_need(graph, network, moment, node->inputs[i], FLOW_SOURCE, n_pending, shared);
-    if (!wanted && graph->is_output[v]) add_need(graph, network, moment, v, FLOW_SOURCE, n_pending, shared);
+      for (int i = 0; i < node->n_inputs; i++) add_need(network, node->inputs[i], FLOW_SOURCE, n_pending);
+    if (!wanted && graph->is_output[v]) add_need(network, v, FLOW_SOURCE, n_pending);
   }
   free(wanted);
 }
 
 // A home that is near is there at every moment, whoever reads it; what t reads is counted already.
-static void add_homes(const BoundGraph *graph, BoundNetwork *network, BoundMoment *moment) {
+static void add_homes(BoundNetwork *network) {
+  const BoundGraph *graph = network->graph;
   for (int h = 0; h < graph->n; h++) {
     const RematNode *home = &graph->problem->nodes[h];
     if (!home->home || network->need_node[h] < 0 || home->bytes == 0) continue;
     if (graph->user_start[h] == graph->user_start[h + 1]) continue;   // may be far at no cost
-    moment->most += home->bytes;
-    add_priced_edge(graph, network, FLOW_SOURCE, FLOW_SINK, h);
+    network->most += home->bytes;
+    add_priced_edge(network, FLOW_SOURCE, FLOW_SINK, h);
   }
 }
 
-BoundMoment *bound_network_add(const BoundGraph *graph, BoundNetwork *network, int t, int end, bool shared) {
+void bound_network_build(BoundNetwork *network, int t, int end) {
+  const BoundGraph *graph = network->graph;
   const RematNode *node = &graph->problem->nodes[t];
   flow_clear(&network->flow);
   network->most = 0;
@@ -257,17 +241,16 @@ BoundMoment *bound_network_add(const BoundGraph *graph, BoundNetwork *network, i
   network->need_node[t] = -1;
   for (int i = 0; i < node->n_inputs; i++) {
     int u = node->inputs[i];
-    if (network->need_node[u] == 0) moment->room -= graph->problem->nodes[u].bytes;
+    if (network->need_node[u] == 0) network->room -= graph->problem->nodes[u].bytes;
     network->need_node[u] = -1;
   }
   int n_pending = 0;
-  if (graph->move) add_homes(graph, network, moment);
-  add_certain_needs(graph, network, moment, end, &n_pending, shared);
+  if (graph->move) add_homes(network);
+  add_certain_needs(network, end, &n_pending);
   while (n_pending > 0) {
     int v = network->pending[--n_pending];
     const RematNode *run = &graph->problem->nodes[v];
-    for (int i = 0; i < run->n_inputs; i++)
-      add_need(graph, network, moment, run->inputs[i], network->run_node[v], &n_pending, shared);
+    for (int i = 0; i < run->n_inputs; i++) add_need(network, run->inputs[i], network->run_node[v], &n_pending);
   }
   watch_count(graph->problem, 4 * (int64_t)graph->n + 12 * (int64_t)network->flow.n_edges);
 }
@@ -290,43 +273,34 @@ bool bound_network_is_kept(const BoundNetwork *network, int edge, double price) 
   return is_live(network, edge) && keep <= move_cost(network->graph, network, edge);
 }
 
-BoundCut bound_network_solve(BoundNetwork *network, const double *prices, const unsigned char *decisions,
-                             double *excess) {
+BoundCut bound_network_solve(BoundNetwork *network, double price, const unsigned char *decisions, double *excess) {
   const BoundGraph *graph = network->graph;
   FlowNetwork *flow = &network->flow;
   // Less capacity only lowers the bound; finite edges together must stay below an infinite one.
   double most = fmin(2 * SCALE_TOTAL, (double)(FLOW_INFINITE / 2) / (flow->n_edges + 1));
-  for (int m = 0; m < network->n_moments; m++) {
-    const BoundMoment *moment = &network->moments[m];
-    for (int e = moment->first_edge; e < moment->last_edge; e++) {
-      if (network->edge_bytes[e] < 0) continue;
-      double move = fmin(move_cost(graph, network, e), most);
-      BoundDecision decision = decisions ? (BoundDecision)decisions[e] : BOUND_OPEN;
-      if (decision == BOUND_OPEN) flow->capacity[e] = (int64_t)fmin(prices[m] * (double)network->edge_bytes[e], move);
-      else
-        flow->capacity[e] = decision == BOUND_LIVE                      ? 0
-                            : is_movable(graph, network->edge_value[e]) ? (int64_t)move
-                                                                        : FLOW_INFINITE;
-    }
+  for (int e = 0; e < flow->n_edges; e++) {
+    if (network->edge_bytes[e] < 0) continue;
+    double move = fmin(move_cost(graph, network, e), most);
+    BoundDecision decision = decisions ? (BoundDecision)decisions[e] : BOUND_OPEN;
+    if (decision == BOUND_OPEN) flow->capacity[e] = (int64_t)fmin(price * (double)network->edge_bytes[e], move);
+    else
+      flow->capacity[e] = decision == BOUND_LIVE                      ? 0
+                          : is_movable(graph, network->edge_value[e]) ? (int64_t)move
+                                                                      : FLOW_INFINITE;
   }
   int64_t value = flow_solve(flow);
   watch_count(graph->problem, 6 * (int64_t)flow->n_edges + flow->work);
   if (value >= FLOW_INFINITE) return (BoundCut){INFINITY, INFINITY};
-  double priced = 0;
-  for (int m = 0; m < network->n_moments; m++) {
-    const BoundMoment *moment = &network->moments[m];
-    double bytes = 0, settled = 0;
-    for (int e = moment->first_edge; e < moment->last_edge; e++) {
-      if (network->edge_bytes[e] < 0) continue;
-      double length = (double)network->edge_bytes[e];
-      BoundDecision decision = decisions ? (BoundDecision)decisions[e] : BOUND_OPEN;
-      if (decision == BOUND_LIVE) settled += length;
-      else if (decision == BOUND_OPEN && bound_network_is_kept(network, e, prices[m])) bytes += length;
-    }
-    excess[m] = bytes + settled - (double)moment->room;
-    cut.value += prices[m] * (settled - (double)moment->room);
-    priced += prices[m] * bytes;
+  double bytes = 0, settled = 0;
+  for (int e = 0; e < flow->n_edges; e++) {
+    if (network->edge_bytes[e] < 0) continue;
+    double length = (double)network->edge_bytes[e];
+    BoundDecision decision = decisions ? (BoundDecision)decisions[e] : BOUND_OPEN;
+    if (decision == BOUND_LIVE) settled += length;
+    else if (decision == BOUND_OPEN && bound_network_is_kept(network, e, price)) bytes += length;
   }
-  cut.cost = (double)value - priced > 0 ? (double)value - priced : 0;
-  return cut;
+  *excess = bytes + settled - (double)network->room;
+  double priced = price * bytes;
+  return (BoundCut){.value = (double)value + price * (settled - (double)network->room),
+                    .cost = (double)value - priced > 0 ? (double)value - priced : 0};
 }

@@ -37,25 +37,16 @@ void bound_graph_free(BoundGraph *graph);
 
 typedef enum BoundRelation { BOUND_OTHER, BOUND_ANCESTOR, BOUND_DESCENDANT, BOUND_SELF } BoundRelation;
 
-// One moment inside a network: the edges whose capacity is a price times bytes.
-typedef struct BoundMoment {
-  int node;                    // t
-  int64_t room;                // bytes for values that are neither t's own, nor its inputs, nor certainly live; < 0: no
-                               // schedule fits
-  int64_t most;                // bytes if all that is needed stays live
-  int first_edge, last_edge;   // edges [first_edge, last_edge)
-} BoundMoment;
-
-// A minimum cut over one or several moments: cost of values that execute again plus price times live bytes.
+// The minimum cut of one moment, when t executes first: cost of values that execute again plus price times live bytes.
 typedef struct BoundNetwork {
   const BoundGraph *graph;   // Borrowed
   FlowNetwork flow;
-  int n_moments, capacity_moments;
-  BoundMoment *moments;   // Owned
-  int64_t *edge_bytes;    // Owned; per edge: bytes of a priced edge, -1 for others
-  int *edge_value;        // Owned; per priced edge: the value
+  int64_t room;          // bytes for values that are neither t's own, nor its inputs, nor certainly live; < 0: no
+                         // schedule fits
+  int64_t most;          // bytes if all that is needed stays live
+  int64_t *edge_bytes;   // Owned; per edge: bytes of a priced edge, -1 for others
+  int *edge_value;       // Owned; per priced edge: the value
   int edge_capacity;
-  int *again_node;   // Owned; per node of the problem: network node "executes again", 0 when not made yet
   // Scratch, per node of the problem.
   unsigned char *relation;
   int *need_node, *run_node;   // Owned; network nodes, 0 when there is none
@@ -64,11 +55,10 @@ typedef struct BoundNetwork {
 
 BoundNetwork bound_network_create(const BoundGraph *graph);
 void bound_network_free(BoundNetwork *network);
-void bound_network_clear(const BoundGraph *graph, BoundNetwork *network);
 
-// Adds the moment at which t executes first. Needs arise from executions before the first execution of `end` and from
-// that one; from all when `end` < 0. `shared`: an execution is paid once for all moments.
-BoundMoment *bound_network_add(const BoundGraph *graph, BoundNetwork *network, int t, int end, bool shared);
+// Makes it that of t. Needs arise from executions before the first execution of `end` and from that one; from all when
+// `end` < 0.
+void bound_network_build(BoundNetwork *network, int t, int end);
 
 // Fixes the shape; then the functions below may be called.
 void bound_network_finish(BoundNetwork *network);
@@ -82,10 +72,9 @@ typedef struct BoundCut {
   double cost;    // of the executions in the cut, scaled
 } BoundCut;
 
-// `decisions` (per edge) may be NULL. excess[m], of each moment m: the live bytes in the cut beyond its room, which is
-// the derivative of the value by the price.
-BoundCut bound_network_solve(BoundNetwork *network, const double *prices, const unsigned char *decisions,
-                             double *excess);
+// `decisions` (per edge) may be NULL. *excess: the live bytes in the cut beyond the room, which is the derivative of
+// the value by the price.
+BoundCut bound_network_solve(BoundNetwork *network, double price, const unsigned char *decisions, double *excess);
 
 // Whether the value of priced edge `edge` is live, and not moved, in the last cut, which was for this price.
 bool bound_network_is_kept(const BoundNetwork *network, int edge, double price);

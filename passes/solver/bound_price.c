@@ -17,9 +17,8 @@ typedef struct Line {
 
 static int choose_branch(const BoundNetwork *network, const unsigned char *decisions, const unsigned char *low,
                          const unsigned char *high) {
-  const BoundMoment *moment = &network->moments[0];
   int best = -1;
-  for (int e = moment->first_edge; e < moment->last_edge; e++) {
+  for (int e = 0; e < network->flow.n_edges; e++) {
     if (network->edge_bytes[e] < 0 || (decisions && decisions[e] != BOUND_OPEN)) continue;
     if (low[e] == high[e]) continue;
     if (best < 0 || network->edge_bytes[e] > network->edge_bytes[best]) best = e;
@@ -28,23 +27,21 @@ static int choose_branch(const BoundNetwork *network, const unsigned char *decis
 }
 
 static void record_live(const BoundNetwork *network, double price, unsigned char *live) {
-  const BoundMoment *moment = &network->moments[0];
-  for (int e = moment->first_edge; e < moment->last_edge; e++)
+  for (int e = 0; e < network->flow.n_edges; e++)
     live[e] = network->edge_bytes[e] >= 0 && bound_network_is_kept(network, e, price);
 }
 
 PriceResult bound_price_search(BoundNetwork *network, const unsigned char *decisions, double first_price,
                                double useless, double enough) {
-  const BoundMoment *moment = &network->moments[0];
   PriceResult result = {.bound = 0, .attainable = INFINITY, .branch_edge = -1};
-  if (moment->room < 0) return (PriceResult){.bound = INFINITY, .attainable = INFINITY, .branch_edge = -1};
+  if (network->room < 0) return (PriceResult){.bound = INFINITY, .attainable = INFINITY, .branch_edge = -1};
   size_t n_edges = (size_t)network->flow.n_edges;
   unsigned char *live = allocate_array(2 * n_edges, 1), *low_live = live, *high_live = live + n_edges;
   Line low = {0}, high = {0};   // of cuts whose bytes exceed the room, and fit
   double price = first_price;
   for (int round = 0; round < MAX_ROUNDS; round++) {
     double excess, limit = INFINITY;
-    BoundCut cut = bound_network_solve(network, &price, decisions, &excess);
+    BoundCut cut = bound_network_solve(network, price, decisions, &excess);
     if (cut.value > result.bound) result.bound = cut.value, result.price = price;
     if (cut.value > network->graph->all_costs) result.bound = INFINITY;   // what fits costs less
     if (isinf(result.bound) || result.bound >= enough) break;
@@ -63,7 +60,7 @@ PriceResult bound_price_search(BoundNetwork *network, const unsigned char *decis
       limit = low.cost + low.slope * next;
     } else if (low.known) {
       // Nothing that fits is known yet: as if executing everything again did, then ever higher.
-      next = price > 0 ? 4 * price : (network->graph->all_costs - low.cost) / (low.slope + (double)moment->room);
+      next = price > 0 ? 4 * price : (network->graph->all_costs - low.cost) / (low.slope + (double)network->room);
       if (price > BOUND_HIGHEST_PRICE) break;
     }
     if (limit <= useless || result.bound >= limit * (1 - 1e-9) - 1) {

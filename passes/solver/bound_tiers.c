@@ -133,8 +133,7 @@ static void build(TierBound *bound, const Moment *moment, Shares shares) {
   double soon = rest(shares.out_after, shares.in_after);
   for (int v = 0; v < graph->n; v++) graph->cost[v] = (int64_t)(soon * graph->problem->nodes[v].cost * graph->scale);
   bound->split = moment->early;
-  bound_network_clear(graph, &bound->network);
-  bound_network_add(graph, &bound->network, moment->node, moment->early ? bound->late : -1, false);
+  bound_network_build(&bound->network, moment->node, moment->early ? bound->late : -1);
   bound_network_finish(&bound->network);
   graph->all_costs = 0x1p46 * 1.001;
   for (int v = 0; v < graph->n; v++) {
