@@ -7,58 +7,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "internal.h"
+#include "support/alloc.h"
+
 static const double SCALE_TOTAL = 0x1p46;   // all costs together, in capacity units
-
-// Lists by key, as start[key] .. start[key + 1].
-typedef struct Lists {
-  int *start, *items;
-} Lists;
-
-static Lists list_users(const RematProblem *problem) {
-  int n = problem->n_nodes, total = 0;
-  int *start = allocate_array((size_t)n + 2, sizeof(int));
-  int *seen = allocate_array((size_t)n, sizeof(int));   // the user that listed this value last, plus one
-  for (int v = 0; v < n; v++)
-    for (int i = 0; i < problem->nodes[v].n_inputs; i++) {
-      int u = problem->nodes[v].inputs[i];
-      if (seen[u] == v + 1) continue;
-      seen[u] = v + 1;
-      start[u + 2]++;
-      total++;
-    }
-  for (int v = 0; v < n; v++) start[v + 2] += start[v + 1];
-  int *items = allocate_array((size_t)total, sizeof(int));
-  memset(seen, 0, (size_t)n * sizeof(int));
-  for (int v = 0; v < n; v++)
-    for (int i = 0; i < problem->nodes[v].n_inputs; i++) {
-      int u = problem->nodes[v].inputs[i];
-      if (seen[u] == v + 1) continue;
-      seen[u] = v + 1;
-      items[start[u + 1]++] = v;
-    }
-  free(seen);
-  return (Lists){start, items};
-}
-
-static Lists list_anti(const RematProblem *problem, bool by_before) {
-  int n = problem->n_nodes;
-  int *start = allocate_array((size_t)n + 2, sizeof(int));
-  int *items = allocate_array((size_t)problem->n_anti, sizeof(int));
-  for (int i = 0; i < problem->n_anti; i++) start[(by_before ? problem->anti[i].before : problem->anti[i].after) + 2]++;
-  for (int v = 0; v < n; v++) start[v + 2] += start[v + 1];
-  for (int i = 0; i < problem->n_anti; i++) {
-    RematAnti anti = problem->anti[i];
-    items[start[(by_before ? anti.before : anti.after) + 1]++] = by_before ? anti.after : anti.before;
-  }
-  return (Lists){start, items};
-}
 
 BoundGraph bound_graph_create(const RematProblem *problem, int64_t budget_bytes) {
   BoundGraph graph = {.problem = problem, .n = problem->n_nodes, .budget = budget_bytes};
-  Lists users = list_users(problem), afters = list_anti(problem, true), befores = list_anti(problem, false);
-  graph.user_start = users.start, graph.users = users.items;
-  graph.after_start = afters.start, graph.afters = afters.items;
-  graph.before_start = befores.start, graph.befores = befores.items;
+  remat_list_users(problem, &graph.user_start, &graph.users);
+  remat_list_anti(problem, true, &graph.after_start, &graph.afters);
+  remat_list_anti(problem, false, &graph.before_start, &graph.befores);
   graph.is_output = allocate_array((size_t)graph.n, sizeof(bool));
   for (int i = 0; i < problem->n_outputs; i++) graph.is_output[problem->outputs[i]] = true;
   for (int v = 0; v < graph.n; v++) graph.base_cost += problem->nodes[v].cost;

@@ -25,29 +25,37 @@ static int find_forward_end(const RematProblem *problem) {
   return end;
 }
 
-static void collect_users(RematGraph *graph) {
-  const RematNode *nodes = graph->problem->nodes;
-  int n = graph->n;
-  int *seen = allocate_array((size_t)n, sizeof *seen);   // last user counted for a value, plus one
-  graph->user_start = allocate_array((size_t)n + 1, sizeof(int));
-  for (int v = 0; v < n; v++)
-    for (int i = 0; i < nodes[v].n_inputs; i++) {
-      int input = nodes[v].inputs[i];
-      if (seen[input] != v + 1) graph->user_start[input + 1]++;
-      seen[input] = v + 1;
-    }
-  for (int v = 0; v < n; v++) graph->user_start[v + 1] += graph->user_start[v];
-  graph->users = allocate_array((size_t)graph->user_start[n], sizeof(int));
-  int *fill = allocate_array((size_t)n, sizeof *fill);
-  memset(seen, 0, (size_t)n * sizeof *seen);
-  for (int v = 0; v < n; v++)
-    for (int i = 0; i < nodes[v].n_inputs; i++) {
-      int input = nodes[v].inputs[i];
-      if (seen[input] != v + 1) graph->users[graph->user_start[input] + fill[input]++] = v;
-      seen[input] = v + 1;
-    }
-  free(fill);
+void remat_list_users(const RematProblem *problem, int **start, int **users) {
+  int n = problem->n_nodes, *seen = allocate_array((size_t)n, sizeof *seen), total = 0;   // last user, plus one
+  *start = allocate_array((size_t)n + 2, sizeof(int));
+  *users = NULL;
+  for (int pass = 0; pass < 2; pass++) {
+    memset(seen, 0, (size_t)n * sizeof *seen);
+    for (int v = 0; v < n; v++)
+      for (int i = 0; i < problem->nodes[v].n_inputs; i++) {
+        int u = problem->nodes[v].inputs[i];
+        if (seen[u] == v + 1) continue;
+        seen[u] = v + 1;
+        if (pass) (*users)[(*start)[u + 1]++] = v;
+        else (*start)[u + 2]++, total++;
+      }
+    if (pass) break;
+    for (int v = 0; v < n; v++) (*start)[v + 2] += (*start)[v + 1];
+    *users = allocate_array((size_t)total, sizeof(int));
+  }
   free(seen);
+}
+
+void remat_list_anti(const RematProblem *problem, bool by_before, int **start, int **list) {
+  *start = allocate_array((size_t)problem->n_nodes + 2, sizeof(int));
+  *list = allocate_array((size_t)problem->n_anti, sizeof(int));
+  for (int i = 0; i < problem->n_anti; i++)
+    (*start)[(by_before ? problem->anti[i].before : problem->anti[i].after) + 2]++;
+  for (int v = 0; v < problem->n_nodes; v++) (*start)[v + 2] += (*start)[v + 1];
+  for (int i = 0; i < problem->n_anti; i++) {
+    RematAnti anti = problem->anti[i];
+    (*list)[(*start)[(by_before ? anti.before : anti.after) + 1]++] = by_before ? anti.after : anti.before;
+  }
 }
 
 // Fixed bytes are left out: they are the same everywhere.
@@ -81,7 +89,7 @@ static void find_pressure(RematGraph *graph) {
 RematGraph remat_graph_create(const RematProblem *problem) {
   int n = problem->n_nodes;
   RematGraph graph = {.problem = problem, .n = n, .forward_end = find_forward_end(problem)};
-  collect_users(&graph);
+  remat_list_users(problem, &graph.user_start, &graph.users);
   graph.last_forward_use = allocate_array((size_t)n, sizeof(int));
   graph.used_backward = allocate_array((size_t)n, sizeof(bool));
   graph.deadline = allocate_array((size_t)n, sizeof(int));

@@ -21,6 +21,11 @@ typedef struct RematGraph {
   int64_t *crossing;   // Owned, n + 1; bytes of recomputable forward values defined before b, used in [b, end)
 } RematGraph;
 
+// What belongs to each node, as list[start[v] .. start[v + 1]); both Owned: the users of its value, ascending, without
+// repeats; the other sides of its anti-dependences, of those that have it as `before` or as `after`.
+void remat_list_users(const RematProblem *problem, int **start, int **users);
+void remat_list_anti(const RematProblem *problem, bool by_before, int **start, int **list);
+
 RematGraph remat_graph_create(const RematProblem *problem);
 void remat_graph_free(RematGraph *graph);
 

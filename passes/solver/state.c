@@ -520,33 +520,12 @@ static void copy_nodes(RematState *state) {
   free(seen);
 }
 
-static void list_anti(RematState *state) {
-  const RematProblem *problem = state->graph->problem;
-  size_t n = (size_t)state->n_nodes;
-  state->after_start = allocate_array(n + 2, sizeof(int));
-  state->before_start = allocate_array(n + 2, sizeof(int));
-  for (int i = 0; i < problem->n_anti; i++) {
-    state->after_start[problem->anti[i].before + 2]++;
-    state->before_start[problem->anti[i].after + 2]++;
-  }
-  for (size_t v = 0; v < n; v++) {
-    state->after_start[v + 2] += state->after_start[v + 1];
-    state->before_start[v + 2] += state->before_start[v + 1];
-  }
-  state->after = allocate_array((size_t)problem->n_anti, sizeof(int));
-  state->before = allocate_array((size_t)problem->n_anti, sizeof(int));
-  for (int i = 0; i < problem->n_anti; i++) {
-    RematAnti anti = problem->anti[i];
-    state->after[state->after_start[anti.before + 1]++] = anti.after;
-    state->before[state->before_start[anti.after + 1]++] = anti.before;
-  }
-}
-
 RematState remat_state_create(const RematGraph *graph, int64_t budget_bytes) {
   RematState state = {.graph = graph, .n_nodes = graph->n};
   choose_price_range(&state);
   copy_nodes(&state);
-  list_anti(&state);
+  remat_list_anti(graph->problem, true, &state.after_start, &state.after);
+  remat_list_anti(graph->problem, false, &state.before_start, &state.before);
   remat_state_set_budget(&state, budget_bytes);
   state.events = allocate_array((size_t)graph->n, sizeof(ValueEvents));
   state.repeated = allocate_array((size_t)graph->n, sizeof(int));

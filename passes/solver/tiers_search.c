@@ -459,18 +459,6 @@ static void improve(TierSearch *search, Kept *kept) {
 
 // ---- all of it ----
 
-static void list_neighbours(const RematProblem *problem, bool by_before, int **start, int **list) {
-  *start = allocate_array((size_t)problem->n_nodes + 2, sizeof(int));
-  *list = allocate_array((size_t)problem->n_anti, sizeof(int));
-  for (int i = 0; i < problem->n_anti; i++)
-    (*start)[(by_before ? problem->anti[i].before : problem->anti[i].after) + 2]++;
-  for (int v = 0; v < problem->n_nodes; v++) (*start)[v + 2] += (*start)[v + 1];
-  for (int i = 0; i < problem->n_anti; i++) {
-    RematAnti anti = problem->anti[i];
-    (*list)[(*start)[(by_before ? anti.before : anti.after) + 1]++] = by_before ? anti.after : anti.before;
-  }
-}
-
 static double default_work(int n) {
   double size = n < 1000 ? 1 : (double)n / 1000;
   return 2.5e7 * fmin(size, 10);
@@ -491,8 +479,8 @@ static void search_create(TierSearch *search, const RematProblem *problem, int64
     else search->n_executed++;
   }
   search->price = search->base_cost / (bytes > 0 ? bytes : 1);
-  list_neighbours(problem, true, &search->after_start, &search->afters);
-  list_neighbours(problem, false, &search->before_start, &search->befores);
+  remat_list_anti(problem, true, &search->after_start, &search->afters);
+  remat_list_anti(problem, false, &search->before_start, &search->befores);
   search->nodes = allocate_array((size_t)search->n, sizeof *search->nodes);
 }
 
