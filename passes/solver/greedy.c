@@ -80,22 +80,26 @@ static int list_gaps(const RematState *state, int value, int *indices) {
   return count;
 }
 
-static Choice best_choice(RematSearch *search, int value) {
+// Overflow that filling a gap frees, per cost; infinite where it costs nothing, 0 where it frees none or cannot be.
+static double score_fill(RematSearch *search, int value, int index, DeadInputs dead) {
   RematState *state = &search->state;
+  TrialPrice price;
+  search->moves++;
+  // A rejection may have spread the slots, but never changes what event `index` is.
+  if (!remat_move_fill(search, value, index, dead) && !remat_move_fill(search, value, index, dead)) return 0;
+  double cost = state->trial.cost;
+  bool priced = remat_trial_price(state, INT64_MAX, &price);
+  remat_trial_reject(state);
+  if (!priced || price.overflow >= 0) return 0;
+  return cost > 0 ? -(double)price.overflow / cost : INFINITY;
+}
+
+static Choice best_choice(RematSearch *search, int value) {
   Choice best = {0};
   int indices[LONGEST_GAPS], count = list_gaps(state, value, indices);
   for (int k = 0; k < count; k++)
     for (DeadInputs dead = DEAD_HOLD; dead <= DEAD_RECOMPUTE; dead++) {
-      TrialPrice price;
-      search->moves++;
-      // A rejection may have spread the slots, but never changes what event `index` is.
-      if (!remat_move_fill(search, value, indices[k], dead) && !remat_move_fill(search, value, indices[k], dead))
-        continue;
-      double cost = state->trial.cost;
-      bool priced = remat_trial_price(state, INT64_MAX, &price);
-      remat_trial_reject(state);
-      if (!priced || price.overflow >= 0) continue;
-      double score = cost > 0 ? -(double)price.overflow / cost : INFINITY;
+      double score = score_fill(search, value, indices[k], dead);
       if (score > best.score) best = (Choice){indices[k], dead, score};
     }
   return best;
@@ -208,17 +212,8 @@ static bool lower_peak_once(RematSearch *search, double noise, int *over_before)
   int count = list_peak_gaps(state, worst, over_before, gaps);
   for (int i = 0; i < count; i++)
     for (DeadInputs dead = DEAD_HOLD; dead <= DEAD_RECOMPUTE; dead++) {
-      TrialPrice price;
-      search->moves++;
-      if (!remat_move_fill(search, gaps[i].value, gaps[i].index, dead) &&
-          !remat_move_fill(search, gaps[i].value, gaps[i].index, dead))
-        continue;
-      double cost = state->trial.cost;
-      bool priced = remat_trial_price(state, INT64_MAX, &price);
-      remat_trial_reject(state);
-      if (!priced || price.overflow >= 0) continue;
-      double score = cost > 0 ? -(double)price.overflow / cost : INFINITY;
-      if (noise > 0) score *= exp(noise * (2 * remat_random_unit(&search->random) - 1));
+      double score = score_fill(search, gaps[i].value, gaps[i].index, dead);
+      if (score > 0 && noise > 0) score *= exp(noise * (2 * remat_random_unit(&search->random) - 1));
       if (score > best.score) best = (Choice){gaps[i].index, dead, score}, chosen = gaps[i];
     }
   return chosen.value >= 0 && accept_choice(search, chosen.value, &best);

@@ -162,13 +162,13 @@ static void fetch_value(TierSearch *search, TierPlan *plan, int p, int v) {
   tier_plan_insert(plan, p, remat_item(search->problem, REMAT_FETCH, v));
 }
 
-// A random item of these kinds, -1 when none is found.
-static int choose_item(TierSearch *search, const TierPlan *plan, bool again, bool fetch) {
+// A random fetch, or execution of a node that executes elsewhere, too; -1 when none is found.
+static int choose_item(TierSearch *search, const TierPlan *plan) {
   for (int tries = 0; tries < 16; tries++) {
     int p = below(search, plan->n);
     RematItemKind kind = kind_at(search, plan, p);
-    if (fetch && kind == REMAT_FETCH) return p;
-    if (again && kind == REMAT_EXECUTE && search->problem->nodes[node_at(search, plan, p)].recomputable &&
+    if (kind == REMAT_FETCH) return p;
+    if (kind == REMAT_EXECUTE && search->problem->nodes[node_at(search, plan, p)].recomputable &&
         search->nodes[node_at(search, plan, p)].executed >= 0 &&
         (find_item(plan, plan->items[p], p + 1) >= 0 || find_item(plan, plan->items[p], 0) < p))
       return p;
@@ -177,7 +177,7 @@ static int choose_item(TierSearch *search, const TierPlan *plan, bool again, boo
 }
 
 static void swap_way(TierSearch *search, TierPlan *plan) {
-  int p = choose_item(search, plan, true, true);
+  int p = choose_item(search, plan);
   if (p < 0) return;
   int v = node_at(search, plan, p);
   bool was_fetch = kind_at(search, plan, p) == REMAT_FETCH;
@@ -209,7 +209,7 @@ static void move_once(TierSearch *search, TierPlan *plan) {
   } else if (kind < 11) {
     if (choose_use(search, plan, &p, &v)) fetch_value(search, plan, p, v);
   } else if (kind < 13) {
-    if ((p = choose_item(search, plan, true, true)) >= 0) tier_plan_remove(plan, p), tier_prune(search, plan);
+    if ((p = choose_item(search, plan)) >= 0) tier_plan_remove(plan, p), tier_prune(search, plan);
   } else if (kind < 15) {
     swap_way(search, plan);
   } else {
