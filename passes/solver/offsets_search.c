@@ -167,18 +167,22 @@ typedef struct Waiting {
   int *by_start, *by_low;
 } Waiting;
 
-// Places `item` at its lowest place and raises what waits above it. `rest` gets the others, `saved` their lowest
-// places, by start. False when one of them no longer fits.
-static bool place(CanonicalSearch *s, int item, Waiting from, int n, Waiting rest, int64_t *saved) {
+// An item that was raised, and where it was.
+typedef struct Raised {
+  int64_t lowest;
+  int item;
+} Raised;
+
+// Places `item` at its lowest place and raises what waits above it. `rest` gets the others, `raised` what moved and
+// *n_raised their number. False when one of them no longer fits.
+static bool place(CanonicalSearch *s, int item, Waiting from, int n, Waiting rest, Raised *raised, int *n_raised) {
   const CanonicalItem *placed = &s->items[item];
   int64_t top = s->lowest[item] + placed->size;
   bool fits = true;
-  for (int k = 0, m = 0; k < n; k++) {
-    int other = from.by_start[k];
-    if (other == item) continue;
-    rest.by_start[m] = other;
-    saved[m++] = s->lowest[other];
-  }
+  int at = 0;
+  while (from.by_start[at] != item) at++;
+  memcpy(rest.by_start, from.by_start, (size_t)at * sizeof(int));
+  memcpy(rest.by_start + at, from.by_start + at + 1, (size_t)(n - 1 - at) * sizeof(int));
   // Those below `top` that move end up at `top` or, for the sake of their alignment, little above.
   int kept = 0, moved = 0, k = 0;
   for (; k < n && s->lowest[from.by_low[k]] < top; k++) {
@@ -189,10 +193,12 @@ static bool place(CanonicalSearch *s, int item, Waiting from, int n, Waiting res
       rest.by_low[kept++] = other;
       continue;
     }
+    raised[moved] = (Raised){s->lowest[other], other};
     s->lowest[other] = aligned(top, o->align);
     fits = fits && s->lowest[other] <= s->capacity - o->size;
     s->moved[moved++] = other;
   }
+  *n_raised = moved;
   memcpy(rest.by_low + kept, s->moved, (size_t)moved * sizeof(int));
   memcpy(rest.by_low + kept + moved, from.by_low + k, (size_t)(n - k) * sizeof(int));
   for (int m = kept + 1; m < n - 1; m++) {
@@ -206,8 +212,8 @@ static bool place(CanonicalSearch *s, int item, Waiting from, int n, Waiting res
   return fits;
 }
 
-static void take_back(CanonicalSearch *s, int item, const int *rest, int n, const int64_t *saved) {
-  for (int k = 0; k < n; k++) s->lowest[rest[k]] = saved[k];
+static void take_back(CanonicalSearch *s, int item, const Raised *raised, int n) {
+  for (int k = 0; k < n; k++) s->lowest[raised[k].item] = raised[k].lowest;
   for (int t = s->items[item].lower; t < s->items[item].upper; t++) s->waiting[t] += s->items[item].size;
 }
 
@@ -227,10 +233,10 @@ static bool branch(CanonicalSearch *s, Waiting from, int n, int64_t floor, int l
   if (lowest_end == INT64_MAX || !sections_fit(s, from.by_low, n, floor, last_rank, begin, end, lowest_end))
     return false;
   size_t count = (size_t)n;
-  int64_t *saved = reallocate_array(NULL, count, sizeof *saved + sizeof(Candidate) + 2 * sizeof(int));
-  Candidate *candidates = (Candidate *)(saved + count);
+  Raised *raised = reallocate_array(NULL, count, sizeof *raised + sizeof(Candidate) + 2 * sizeof(int));
+  Candidate *candidates = (Candidate *)(raised + count);
   Waiting rest = {(int *)(candidates + count), (int *)(candidates + count) + count};
-  int n_candidates = 0;
+  int n_candidates = 0, n_raised;
   for (int k = 0; k < n && s->lowest[from.by_low[k]] < lowest_end; k++) {
     int i = from.by_low[k];
     if (may_be_next(s, i, floor, last_rank)) candidates[n_candidates++] = (Candidate){s->lowest[i], s->rank[i], i};
@@ -240,11 +246,12 @@ static bool branch(CanonicalSearch *s, Waiting from, int n, int64_t floor, int l
     bring_first(candidates + c, n_candidates - c);
     int i = candidates[c].item;
     s->offset[i] = candidates[c].offset;
-    if (place(s, i, from, n, rest, saved)) found = solve(s, rest, n - 1, candidates[c].offset, candidates[c].rank);
+    if (place(s, i, from, n, rest, raised, &n_raised))
+      found = solve(s, rest, n - 1, candidates[c].offset, candidates[c].rank);
     else s->failures[i] += 0.1 / n;
-    take_back(s, i, rest.by_start, n - 1, saved);
+    take_back(s, i, raised, n_raised);
   }
-  free(saved);
+  free(raised);
   return found;
 }
 
