@@ -575,19 +575,18 @@ static bool add_array(Text *out, const char *name, Text *numbers, const char *fo
 
 bool tables_write(const CodegenTarget *target, MlirModule module, const EmittedKernels *kernels,
                   const CodegenOptions *options, const char *folder, Text *out) {
-  MlirOperation functions[NN_MAX_FUNCTIONS];
-  int n = nn_public_functions(module, functions);
+  NnFunctions functions = nn_public_functions(module);
   Tables w = {.target = target,
               .kernels = kernels,
               .costs = allocate_array((size_t)kernels->n + 1, sizeof(KernelCost))};
   Text entries = {0}, tensors = {0};
   declare_kernels(out, kernels);
-  for (int i = 0; i < n; i++) {
-    int depth = scan_depth(functions[i]);
+  for (int i = 0; i < functions.n; i++) {
+    int depth = scan_depth(functions.items[i]);
     if (depth > w.depth) w.depth = depth;
   }
-  int n_persistent = add_persistent(out, n, functions);
-  for (int i = 0; i < n; i++) add_function(&w, functions[i], i, &tensors, &entries);
+  int n_persistent = add_persistent(out, functions.n, functions.items);
+  for (int i = 0; i < functions.n; i++) add_function(&w, functions.items[i], i, &tensors, &entries);
   text_append(out, tensors.data, tensors.size);
   text_append(out, w.records.data, w.records.size);
   text_append(out, w.keys.data, w.keys.size);
@@ -599,7 +598,7 @@ bool tables_write(const CodegenTarget *target, MlirModule module, const EmittedK
   text_append(out, w.scans.data, w.scans.size);
   text_append(out, w.steps.data, w.steps.size);
   text_add(out, "static const NncFunction functions[] = {\n%s  {0}};\n", text_c_string(&entries));
-  tables_add_program(target, out, module, options, n, n_persistent);
+  tables_add_program(target, out, module, options, functions.n, n_persistent);
   text_free(&entries);
   text_free(&tensors);
   free(w.costs);

@@ -97,13 +97,14 @@ void codegen_target_set_machine(CodegenTarget *target, const Machine *machine) {
 void codegen_target_set_costs(CodegenTarget *target, const CostTable *table) { target->costs = table; }
 
 int codegen_target_match_costs(const CodegenTarget *target, CostTable *table, MlirModule module, int *n_steps) {
-  MlirOperation functions[NN_MAX_FUNCTIONS];
-  int n = nn_public_functions(module, functions), matched = 0;
+  NnFunctions functions = nn_public_functions(module);
+  int matched = 0;
   bool trains = !mlirOperationIsNull(nn_module_train(module));
   *n_steps = 0;
-  for (int f = 0; f < n; f++) {
-    if (trains && !nn_is_train(functions[f]) && !nn_is_accumulate(functions[f])) continue;   // what bench measures
-    NnStepList list = nn_flatten(functions[f]);
+  for (int f = 0; f < functions.n; f++) {
+    if (trains && !nn_is_train(functions.items[f]) && !nn_is_accumulate(functions.items[f]))
+      continue;   // what bench measures
+    NnStepList list = nn_flatten(functions.items[f]);
     for (int i = 0; i < list.n; i++) {
       // of a loop no step is measured
       if (list.items[i].role != NN_STEP_RUN || nn_has_attr(list.items[i].op, ATTR_scan)) continue;

@@ -51,6 +51,16 @@ bool nn_is_accumulate(MlirOperation func) {
 }
 
 bool nn_is_predict(MlirOperation func) {
+NnFunctions nn_public_functions(MlirModule module) {
+  NnFunctions found = {0};
+  NN_FOREACH_OP (op, mlirModuleGetBody(module)) {
+    if (!nn_is(op, "func.func") || nn_has_attr(op, ATTR_kernel) || nn_is_scan_body(op)) continue;
+    if (found.n == NN_MAX_FUNCTIONS) nn_bug("more than %d public functions", NN_MAX_FUNCTIONS);
+    found.items[found.n++] = op;
+  }
+  return found;
+}
+
   char text[NAME_SIZE];
   return behind(func, "predict", text, sizeof text);
 }

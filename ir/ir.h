@@ -186,6 +186,15 @@ bool nn_verify_module(MlirModule module);
 // One nn op against its row and shape rule; true for ops of other dialects. Reports at the op's location.
 bool nn_verify_op(MlirOperation op);
 MlirOperation nn_module_function(MlirModule module, const char *name);   // func.func, null if absent
+// The public functions of a module, kernels and steps of loops aside, in order: a training in phases, evaluation, a
+// prediction of each model. The frontend makes no more.
+#define NN_MAX_FUNCTIONS 256
+typedef struct NnFunctions {
+  int n;
+  MlirOperation items[NN_MAX_FUNCTIONS];
+} NnFunctions;
+NnFunctions nn_public_functions(MlirModule module);
+
 // The functions of a training: @train, or @train.<phase> of each of its phases; and @accumulate likewise.
 bool nn_is_train(MlirOperation func);
 bool nn_is_accumulate(MlirOperation func);
@@ -400,9 +409,5 @@ bool nn_is_scan_body(MlirOperation func);
 MlirModule nn_module_of(MlirOperation op);   // the module that op is in
 // The first of "name", "name_2", "name_3" ... that no function of the module has. Owned: free().
 char *nn_free_symbol(MlirModule module, const char *name);
-
-// ---------------------------------------------------------------------------------------------------------------------
-// Of a module, kernels and steps of loops aside: a training in phases, evaluation, a prediction of each model.
-#define NN_MAX_FUNCTIONS 256
 
 #endif

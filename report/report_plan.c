@@ -141,10 +141,10 @@ static int find_boundary(const ReportPlan *plan) {
 }
 
 static MlirOperation shown_function(MlirModule module) {
-  MlirOperation functions[NN_MAX_FUNCTIONS], train = nn_module_function(module, "train");
+  MlirOperation train = nn_module_function(module, "train");
   if (!mlirOperationIsNull(train)) return train;
-  int n = nn_public_functions(module, functions);
-  return n > 0 ? functions[0] : nn_null_operation();
+  NnFunctions functions = nn_public_functions(module);
+  return functions.n > 0 ? functions.items[0] : nn_null_operation();
 }
 
 void report_plan_build(ReportPlan *plan, MlirModule module, const NnTarget *target) {

@@ -91,9 +91,8 @@ void cuda_kernels_emit(const CudaTarget *target, MlirModule module, EmittedKerne
   for (int i = 0; i < m.n_epilogues; i++) free(m.epilogues[i]);
   free(m.epilogues);
   out->declarations = m.gpu.m.declarations;
-  MlirOperation functions[NN_MAX_FUNCTIONS];
-  int n = nn_public_functions(module, functions);
-  for (int i = 0; i < n; i++) emit_library_kernels(target, nn_function_body(functions[i]), out);
+  NnFunctions functions = nn_public_functions(module);
+  for (int i = 0; i < functions.n; i++) emit_library_kernels(target, nn_function_body(functions.items[i]), out);
   cuda_join_endings(out);
 }
 

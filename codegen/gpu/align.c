@@ -64,10 +64,9 @@ static void add_function(GpuAlignment *a, MlirOperation func, const ScanPlace *a
 
 GpuAlignment *gpu_alignment_build(MlirModule module) {
   GpuAlignment *a = allocate_array(1, sizeof *a);
-  MlirOperation functions[NN_MAX_FUNCTIONS];
-  int n = nn_public_functions(module, functions);
+  NnFunctions functions = nn_public_functions(module);
   *a = (GpuAlignment){0};
-  for (int i = 0; i < n; i++) add_function(a, functions[i], NULL);
+  for (int i = 0; i < functions.n; i++) add_function(a, functions.items[i], NULL);
   return a;
 }
 

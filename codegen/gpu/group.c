@@ -324,10 +324,9 @@ double gpu_group_share(MlirOperation call, MlirOperation kernel) {
 KernelGroups *gpu_groups_build(MlirModule module) {
   KernelGroups *out = allocate_array(1, sizeof *out);
   Finder f = {.out = out};
-  MlirOperation functions[NN_MAX_FUNCTIONS];
-  int n = nn_public_functions(module, functions);
+  NnFunctions functions = nn_public_functions(module);
   mlirOperationWalk(mlirModuleGetOperation(module), count_call, &f, MlirWalkPreOrder);
-  for (int i = 0; i < n; i++) find_in_function(&f, functions[i]);
+  for (int i = 0; i < functions.n; i++) find_in_function(&f, functions.items[i]);
   for (int i = 0; i < out->n; i++)
     for (int c = 0; c < out->items[i].n; c++) {
       MlirOperation func = nn_callee(out->items[i].calls[c]);

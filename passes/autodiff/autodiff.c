@@ -365,13 +365,11 @@ static bool differentiate(MlirModule module, MlirOperation train) {
 // rules, equal subexpressions).
 bool nn_pass_autodiff(MlirModule module, const NnPassRun *run) {
   (void)run;
-  MlirOperation functions[NN_MAX_FUNCTIONS];
-  int n = 0;
   if (!nn_has_attr(mlirModuleGetOperation(module), ATTR_optimizer)) return true;
-  NN_FOREACH_OP (op, mlirModuleGetBody(module))
-    if (nn_is(op, "func.func") && nn_is_train(op) && n < NN_MAX_FUNCTIONS) functions[n++] = op;
-  if (n && !has_hyper(functions[0])) scan_split(module);
-  for (int i = 0; i < n; i++)
-    if (!differentiate(module, functions[i])) return false;
+  MlirOperation train = nn_module_train(module);
+  if (!mlirOperationIsNull(train) && !has_hyper(train)) scan_split(module);
+  NnFunctions functions = nn_public_functions(module);
+  for (int i = 0; i < functions.n; i++)
+    if (nn_is_train(functions.items[i]) && !differentiate(module, functions.items[i])) return false;
   return true;
 }

@@ -335,18 +335,17 @@ bool nn_pass_distribute(MlirModule module, const NnPassRun *run) {
   double percent;
   parse_bytes(nn_pass_option(run, "bucket", BUCKET_BYTES), &bucket, &percent);
   MlirOperation top = mlirModuleGetOperation(module);
-  MlirOperation functions[NN_MAX_FUNCTIONS];
-  int n = nn_public_functions(module, functions);
+  NnFunctions functions = nn_public_functions(module);
   if (mlirOperationIsNull(nn_module_train(module)) || !nn_has_attr(top, ATTR_shard)) return true;
-  for (int i = 0; i < n; i++) {
-    if (nn_is_train(functions[i]) && !can_be_distributed(functions[i])) return false;
-    if (!nn_is_train(functions[i]) && !nn_is_accumulate(functions[i])) continue;
-    build_buckets(functions[i], bucket);
-    if (!chain_states(functions[i])) return false;
+  for (int i = 0; i < functions.n; i++) {
+    if (nn_is_train(functions.items[i]) && !can_be_distributed(functions.items[i])) return false;
+    if (!nn_is_train(functions.items[i]) && !nn_is_accumulate(functions.items[i])) continue;
+    build_buckets(functions.items[i], bucket);
+    if (!chain_states(functions.items[i])) return false;
   }
   char shard[16];
   if (strcmp(nn_attr_str(top, ATTR_shard, shard, sizeof shard, ""), "parameters") == 0) distribute_parameters(module);
-  for (int i = 0; i < n; i++)
-    if (nn_is_train(functions[i])) put_on_lane(functions[i]);
+  for (int i = 0; i < functions.n; i++)
+    if (nn_is_train(functions.items[i])) put_on_lane(functions.items[i]);
   return true;
 }

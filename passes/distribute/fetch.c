@@ -201,10 +201,10 @@ static void join_small(MlirOperation func) {
 // small ones one for several. Breaks: nothing. Without parameters in parts nothing is done.
 bool nn_pass_fetch(MlirModule module, const NnPassRun *run) {
   (void)run;
-  MlirOperation functions[NN_MAX_FUNCTIONS];
-  int n_functions = nn_public_functions(module, functions), n;
-  for (int f = 0; f < n_functions; f++) {
-    MlirOperation *ops = rewrite_ops(nn_function_body(functions[f]), &n);
+  NnFunctions functions = nn_public_functions(module);
+  int n;
+  for (int f = 0; f < functions.n; f++) {
+    MlirOperation *ops = rewrite_ops(nn_function_body(functions.items[f]), &n);
     bool any = false;
     for (int i = 0; i < n; i++) {
       if (!plan_is_fetch(ops[i])) continue;
@@ -213,8 +213,8 @@ bool nn_pass_fetch(MlirModule module, const NnPassRun *run) {
     }
     free(ops);
     if (any) {
-      place_fetches(functions[f]);
-      join_small(functions[f]);
+      place_fetches(functions.items[f]);
+      join_small(functions.items[f]);
     }
   }
   return true;

@@ -106,8 +106,7 @@ static void keep_parts(MlirOperation func, int64_t ranks) {
 }
 
 void distribute_parameters(MlirModule module) {
-  MlirOperation functions[NN_MAX_FUNCTIONS];
-  int n = nn_public_functions(module, functions);
+  NnFunctions functions = nn_public_functions(module);
   int64_t ranks = nn_attr_i64(mlirModuleGetOperation(module), ATTR_ranks, 1);
-  for (int f = 0; f < n; f++) keep_parts(functions[f], ranks);
+  for (int f = 0; f < functions.n; f++) keep_parts(functions.items[f], ranks);
 }

@@ -446,9 +446,8 @@ static void erase_uncalled(Epilogue *e) {
 bool nn_pass_epilogue(MlirModule module, const NnPassRun *run) {
   if (!run->target || !run->target->epilogue_ok) return true;
   Epilogue e = {.module = module, .target = run->target};
-  MlirOperation functions[NN_MAX_FUNCTIONS];
-  int n = nn_public_functions(module, functions);
-  for (int i = 0; i < n; i++) run_function(&e, functions[i]);
+  NnFunctions functions = nn_public_functions(module);
+  for (int i = 0; i < functions.n; i++) run_function(&e, functions.items[i]);
   erase_uncalled(&e);
   free(e.made);
   free(e.fed);

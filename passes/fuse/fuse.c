@@ -58,8 +58,7 @@ bool nn_pass_fuse(MlirModule module, const NnPassRun *run) {
     fuse_graph_free(&g);
   }
   fuse_kernels_destroy(kernels);
-  MlirOperation functions[NN_MAX_FUNCTIONS];
-  int n = nn_public_functions(module, functions);
-  for (int f = 0; ok && f < n; f++) copy_kept(functions[f]);
+  NnFunctions functions = nn_public_functions(module);
+  for (int f = 0; ok && f < functions.n; f++) copy_kept(functions.items[f]);
   return ok;
 }

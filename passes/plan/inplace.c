@@ -126,8 +126,7 @@ void inplace_function(MlirModule module, MlirOperation func, const NnTarget *tar
 // Establishes: `nn.inplace` on ops; `nn.copy_back` on the results of public functions that must be copied to their
 // argument at the end. Breaks: reordering, unless the attributes are computed again.
 bool nn_pass_inplace(MlirModule module, const NnPassRun *run) {
-  MlirOperation functions[NN_MAX_FUNCTIONS];
-  int n = nn_public_functions(module, functions);
-  for (int f = 0; f < n; f++) inplace_function(module, functions[f], run->target);
+  NnFunctions functions = nn_public_functions(module);
+  for (int f = 0; f < functions.n; f++) inplace_function(module, functions.items[f], run->target);
   return true;
 }

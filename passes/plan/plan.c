@@ -161,15 +161,14 @@ bool nn_pass_plan(MlirModule module, const NnPassRun *run) {
   }
   // the one that remat kept to
   if (!text) planner.budget = nn_attr_i64(mlirModuleGetOperation(module), ATTR_budget, 0);
-  int64_t alignment = run->target && run->target->alignment > 0 ? run->target->alignment : 64, arena = 0, far = 0;
-  plan_persistent_build(&planner.persistent, module, alignment);
-  MlirOperation functions[NN_MAX_FUNCTIONS];
-  int n = nn_public_functions(module, functions);
+  int64_t arena = 0, far = 0;
+  plan_persistent_build(&planner.persistent, module, run->target);
+  NnFunctions functions = nn_public_functions(module);
   bool ok = true;
-  for (int f = 0; f < n; f++) {
-    ok &= plan_function(&planner, functions[f]);
-    arena = larger(arena, nn_attr_i64(functions[f], ATTR_arena, 0));
-    far = larger(far, nn_attr_i64(functions[f], ATTR_far_arena, 0));
+  for (int f = 0; f < functions.n; f++) {
+    ok &= plan_function(&planner, functions.items[f]);
+    arena = larger(arena, nn_attr_i64(functions.items[f], ATTR_arena, 0));
+    far = larger(far, nn_attr_i64(functions.items[f], ATTR_far_arena, 0));
   }
   MlirOperation top = mlirModuleGetOperation(module);
   nn_set_attr(top, &NN_I64(ATTR_arena, arena));

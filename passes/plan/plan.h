@@ -88,8 +88,6 @@ bool nn_is_alias(MlirOperation op);             // a reshape, a barrier, or a sl
 int64_t nn_alias_shift(MlirOperation op);       // bytes from the operand's first element to the result's
 enum { PLAN_SUMS_AHEAD = 2 };                   // sums over ranks that begin before one is read, if there are more
 bool nn_is_persistent_role(const char *role);   // param, state, opt, accum
-// The functions of a module, kernels and bodies of scans aside, in order. Returns the number.
-int nn_public_functions(MlirModule module, MlirOperation out[NN_MAX_FUNCTIONS]);
 
 // ---------------------------------------------------------------------------------------------------------------------
 // The model of a function

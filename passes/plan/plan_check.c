@@ -302,27 +302,19 @@ static bool check_function(MlirModule module, MlirOperation func, const NnTarget
 // runs how long on which lane, inside an
 // arena that is within the budget, if there is one. Breaks: nothing.
 bool nn_pass_check(MlirModule module, const NnPassRun *run) {
-  MlirOperation functions[NN_MAX_FUNCTIONS], top = mlirModuleGetOperation(module);
-  int n = nn_public_functions(module, functions);
+  MlirOperation top = mlirModuleGetOperation(module);
   int64_t budget = nn_attr_i64(top, ATTR_budget, 0), arena = nn_attr_i64(top, ATTR_arena, 0);
   char *message = NULL, name[64];
   bool ok = budget == 0 || arena <= budget;
   if (!ok)
     fprintf(stderr, "internal error: memory plan: an arena of %lld bytes under a budget of %lld\n", (long long)arena,
             (long long)budget);
-  for (MlirOperation func = mlirBlockGetFirstOperation(mlirModuleGetBody(module)); ok && !mlirOperationIsNull(func);
-       func = mlirOperationGetNextInBlock(func)) {
-    if (!nn_is_scan_body(func)) continue;
+  NN_FOREACH_OP (func, mlirModuleGetBody(module)) {
+    if (!ok || !nn_is(func, "func.func") || nn_has_attr(func, ATTR_kernel)) continue;
     ok = check_function(module, func, run->target, &message);
     if (!ok)
       fprintf(stderr, "internal error: memory plan: @%s: %s\n", nn_attr_str(func, "sym_name", name, sizeof name, ""),
               message);
-  }
-  for (int f = 0; f < n && ok; f++) {
-    ok = check_function(module, functions[f], run->target, &message);
-    if (!ok)
-      fprintf(stderr, "internal error: memory plan: @%s: %s\n",
-              nn_attr_str(functions[f], "sym_name", name, sizeof name, ""), message);
   }
   free(message);
   if (!ok) exit(70);

@@ -470,22 +470,17 @@ char *plan_argument_name(MlirOperation func, int arg) {
 
 void plan_persistent_build(PlanPersistent *p, MlirModule module, int64_t alignment) {
   *p = (PlanPersistent){0};
-  MlirOperation functions[NN_MAX_FUNCTIONS];
-  int n = nn_public_functions(module, functions);
-  for (int f = 0; f < n; f++) {
-    for (int a = 0; a < nn_function_n_args(functions[f]); a++) {
+  NnFunctions functions = nn_public_functions(module);
+  for (int f = 0; f < functions.n; f++) {
+    for (int a = 0; a < nn_function_n_args(functions.items[f]); a++) {
       char role[16];
-      if (!nn_is_persistent_role(nn_arg_str(functions[f], a, ATTR_role, role, sizeof role, "input"))) continue;
-      char *name = plan_argument_name(functions[f], a);
-      NnType t = nn_value_type(mlirBlockGetArgument(nn_function_body(functions[f]), a));
-      bool far = !mlirAttributeIsNull(nn_arg_attr(functions[f], a, ATTR_far));
-      add_persistent(p, name, nn_type_bytes(&t), far, alignment);
-      if (!far && strcmp(role, "opt") != 0) {   // states go on with a text, also those that predict does not read
-        int i = *find_slot(p, name);
-        int64_t end = p->address[i] + (p->bytes[i] + alignment - 1) / alignment * alignment;
-        if (end > p->kept_end) p->kept_end = end;
-      }
-      free(name);
+      if (!nn_is_persistent_role(nn_arg_str(functions.items[f], a, ATTR_role, role, sizeof role, "input"))) continue;
+      NnType t = nn_value_type(mlirBlockGetArgument(nn_function_body(functions.items[f]), a));
+      bool far = !mlirAttributeIsNull(nn_arg_attr(functions.items[f], a, ATTR_far));
+      PlanPlace place = add_persistent(p, plan_argument_key(functions.items[f], a), nn_type_bytes(&t), far, alignment);
+      int64_t end = place.address + round_up(place.bytes, alignment);
+      // states go on with a text, also those that predict does not read
+      if (!far && strcmp(role, "opt") != 0 && end > p->kept_end) p->kept_end = end;
     }
   }
   if (nn_has_attr(mlirModuleGetOperation(module), ATTR_library)) p->kept_end = p->total;

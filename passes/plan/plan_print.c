@@ -207,13 +207,12 @@ static void print_function(MlirModule module, MlirOperation func, FILE *out) {
 }
 
 void nn_plan_print(MlirModule module, FILE *out) {
-  MlirOperation functions[NN_MAX_FUNCTIONS];
-  int n = nn_public_functions(module, functions);
+  NnFunctions functions = nn_public_functions(module);
   char arena[32];
   int64_t total = nn_attr_i64(mlirModuleGetOperation(module), ATTR_arena, 0);
   fprintf(out, "arena %s (%lld bytes)\n", bytes(total, arena), (long long)total);
   int64_t far = nn_attr_i64(mlirModuleGetOperation(module), ATTR_far_arena, 0);
   if (far) fprintf(out, "far arena %s (%lld bytes)\n", bytes(far, arena), (long long)far);
   fputc('\n', out);
-  for (int f = 0; f < n; f++) print_function(module, functions[f], out);
+  for (int f = 0; f < functions.n; f++) print_function(module, functions.items[f], out);
 }

@@ -69,11 +69,3 @@ int64_t nn_alias_shift(MlirOperation op) {
 bool nn_is_persistent_role(const char *role) {
   return !strcmp(role, "param") || !strcmp(role, "state") || !strcmp(role, "opt") || !strcmp(role, "accum");
 }
-
-int nn_public_functions(MlirModule module, MlirOperation out[NN_MAX_FUNCTIONS]) {
-  int n = 0;
-  NN_FOREACH_OP (op, mlirModuleGetBody(module))
-    if (n < NN_MAX_FUNCTIONS && nn_is(op, "func.func") && !nn_has_attr(op, ATTR_kernel) && !nn_is_scan_body(op))
-      out[n++] = op;
-  return n;
-}

@@ -229,8 +229,7 @@ bool nn_pass_recompute(MlirModule module, const NnPassRun *run) {
   RecomputeMode mode = !strcmp(text, "none")      ? RECOMPUTE_NONE
                        : !strcmp(text, "kernels") ? RECOMPUTE_KERNELS
                                                   : RECOMPUTE_ALL;
-  MlirOperation functions[NN_MAX_FUNCTIONS];
-  int n = nn_public_functions(module, functions);
-  for (int f = 0; f < n; f++) recompute_function(functions[f], mode);
+  NnFunctions functions = nn_public_functions(module);
+  for (int f = 0; f < functions.n; f++) recompute_function(functions.items[f], mode);
   return true;
 }

@@ -361,26 +361,26 @@ bool nn_pass_remat(MlirModule module, const NnPassRun *run) {
   plan_persistent_build(&persistent, module, run->target && run->target->alignment > 0 ? run->target->alignment : 64);
   m.kept = &persistent;
   m.persistent = persistent.total;
-  MlirOperation functions[NN_MAX_FUNCTIONS];
-  int n = m.n_functions = nn_public_functions(module, functions);
-  m.functions = functions;
+  NnFunctions functions = nn_public_functions(module);
+  m.n_functions = functions.n;
+  m.functions = functions.items;
   RematForms forms[NN_MAX_FUNCTIONS] = {0};
   read_options(&m, run);
   remat_far_build(&m.kept_near, module, run->target, m.goal.far_budget);
   bool nothing_asked = m.goal.policy == REMAT_POLICY_NONE && !m.budget_text;
-  for (int f = 0; f < n; f++) {
-    if (!may_recompute(functions[f])) continue;
-    if (nothing_asked && !remat_has_loops(functions[f])) leave(&m, functions[f]);
+  for (int f = 0; f < functions.n; f++) {
+    if (!may_recompute(functions.items[f])) continue;
+    if (nothing_asked && !remat_has_loops(functions.items[f])) leave(&m, functions.items[f]);
     else
-      remat_forms_build(&forms[f], module, functions[f], run->target, m.persistent,
+      remat_forms_build(&forms[f], module, functions.items[f], run->target, m.persistent,
                         m.goal.far_budget ? &m.kept_near : NULL);
   }
-  find_budget(&m, functions, forms, n);
-  for (int f = 0; f < n; f++)
-    if (forms[f].n && nn_is_train(functions[f])) functions[f] = rematerialize(&m, &forms[f]);
-  for (int f = 0; f < n; f++) {
-    if (!forms[f].n || nn_is_train(functions[f])) continue;
-    functions[f] = m.n_far ? remat_forms_end(&forms[f], 0) : rematerialize(&m, &forms[f]);
+  find_budget(&m, functions.items, forms, functions.n);
+  for (int f = 0; f < functions.n; f++)
+    if (forms[f].n && nn_is_train(functions.items[f])) functions.items[f] = rematerialize(&m, &forms[f]);
+  for (int f = 0; f < functions.n; f++) {
+    if (!forms[f].n || nn_is_train(functions.items[f])) continue;
+    functions.items[f] = m.n_far ? remat_forms_end(&forms[f], 0) : rematerialize(&m, &forms[f]);
   }
   stream_others(&m);
   if (m.goal.budget > 0) nn_set_attr(mlirModuleGetOperation(module), &NN_I64(ATTR_budget, m.goal.budget));

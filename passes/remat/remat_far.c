@@ -24,16 +24,15 @@ bool remat_can_be_far(const PlanProgram *p, int argument, int *result) {
 }
 
 void remat_far_build(RematFar *far, MlirModule module, const NnTarget *target, int64_t budget) {
-  MlirOperation functions[NN_MAX_FUNCTIONS];
-  int n = budget > 0 ? nn_public_functions(module, functions) : 0, unused;
+  NnFunctions functions = nn_public_functions(module);
+  int unused;
   *far = (RematFar){.budget = budget};
-  for (int f = 0; f < n; f++) {
+  for (int f = 0; f < functions.n && budget > 0; f++) {
     PlanProgram p;
-    plan_program_build(&p, module, functions[f], target);
+    plan_program_build(&p, module, functions.items[f], target);
     for (int a = 0; a < p.n_args; a++) {
       if (!p.values[a].persistent || remat_can_be_far(&p, a, &unused)) continue;
-      far->near = reallocate_array(far->near, (size_t)far->n_near + 1, sizeof *far->near);
-      far->near[far->n_near++] = plan_argument_name(functions[f], a);
+      ptr_map_set(&far->near, plan_argument_key(functions.items[f], a), 1);
     }
     plan_program_free(&p);
   }

@@ -140,16 +140,16 @@ static void gather_function(MlirModule module, MlirOperation func, const NnTarge
 // own. Establishes: another such order, which needs no more memory than the old one, or than the budget. Breaks:
 // nn.inplace, nn.offset.
 bool nn_pass_gather(MlirModule module, const NnPassRun *run) {
-  MlirOperation functions[NN_MAX_FUNCTIONS];
-  int n = nn_public_functions(module, functions);
+  NnFunctions functions = nn_public_functions(module);
   bool together = (run->target && run->target->groups_updates) ||
                   !strcmp(nn_pass_option(run, "mode", "target"), "always");
   int64_t budget = nn_attr_i64(mlirModuleGetOperation(module), ATTR_budget, 0);
   PlanPersistent persistent;
-  plan_persistent_build(&persistent, module, run->target && run->target->alignment > 0 ? run->target->alignment : 64);
-  for (int f = 0; f < n && together; f++)
-    if (!nn_has_attr(functions[f], ATTR_placed))
-      gather_function(module, functions[f], run->target, budget > persistent.total ? budget - persistent.total : 0);
+  plan_persistent_build(&persistent, module, run->target);
+  for (int f = 0; f < functions.n && together; f++)
+    if (!nn_has_attr(functions.items[f], ATTR_placed))
+      gather_function(module, functions.items[f], run->target,
+                      budget > persistent.total ? budget - persistent.total : 0);
   plan_persistent_free(&persistent);
   return true;
 }

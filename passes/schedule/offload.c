@@ -164,9 +164,8 @@ bool nn_pass_offload(MlirModule module, const NnPassRun *run) {
                .homes = option(run, "homes", 0),
                .late = option(run, "late", 2),
                .early = option(run, "early", 2)};
-  MlirOperation functions[NN_MAX_FUNCTIONS];
-  int n = o.far > 0 || o.homes > 0 ? nn_public_functions(module, functions) : 0;
-  for (int f = 0; f < n; f++) offload_function(&o, functions[f]);
+  NnFunctions functions = nn_public_functions(module);
+  for (int f = 0; f < functions.n && (o.far > 0 || o.homes > 0); f++) offload_function(&o, functions.items[f]);
   free(o.ops);
   ptr_map_free(&o.place);
   return true;

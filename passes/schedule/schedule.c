@@ -309,10 +309,9 @@ void schedule_function(MlirModule module, MlirOperation func, const NnTarget *ta
 // Establishes: another such order. Readers of an argument stay before the update tied to it.
 // Breaks: nn.inplace, nn.offset.
 bool nn_pass_schedule(MlirModule module, const NnPassRun *run) {
-  MlirOperation functions[NN_MAX_FUNCTIONS];
-  int n = nn_public_functions(module, functions);
-  for (int f = 0; f < n; f++)
-    if (!has_regions(functions[f]))
-      schedule_function(module, functions[f], run->target);   // after remat the order is its business
+  NnFunctions functions = nn_public_functions(module);
+  for (int f = 0; f < functions.n; f++)
+    if (!has_regions(functions.items[f]))
+      schedule_function(module, functions.items[f], run->target);   // after remat the order is its business
   return true;
 }
