@@ -102,9 +102,8 @@ static bool plan_function(Planner *planner, MlirOperation func) {
   for (int a = 0; a < p.n_args; a++) {
     PlanBuffer *b = &l.buffers[l.instances[a].buffer];
     if (!b->persistent) continue;
-    char *name = plan_argument_name(func, a);
-    b->offset = plan_persistent_address(&planner->persistent, name);
-    free(name);
+    int64_t bytes;
+    b->offset = plan_persistent_find(&planner->persistent, plan_argument_key(func, a), &bytes);
   }
   int64_t capacity = planner->budget > planner->base.near ? planner->budget - planner->base.near : 0;
   if (!plan_layout_take_places(&p, &l, &planner->base)) plan_layout_place(&p, &l, capacity, PLAN_EFFORT_LONG);

@@ -228,22 +228,24 @@ void plan_scan_body(MlirModule module, MlirOperation body, const NnTarget *targe
 void plan_scan(MlirModule module, const NnScan *scan, const NnTarget *target);
 
 // Persistent arguments of all public functions by name: the same address everywhere, in order of first occurrence.
+typedef struct PlanPlace {
+  int64_t address, bytes;
+} PlanPlace;
 typedef struct PlanPersistent {   // Owned
+  PtrMap ids;                     // of plan_argument_key: which of the places
   int n;
-  char **names;
-  int64_t *address, *bytes;
+  PlanPlace *places;
   int64_t total, far_total;   // bytes in each arena
-  int64_t kept_end;      // behind the last that @predict leaves alone: that is no optimizer state, of a library all
-  int n_slots, *slots;   // a hash table of the names
+  int64_t kept_end;   // behind the last that @predict leaves alone: that is no optimizer state, of a library all
 } PlanPersistent;
-void plan_persistent_build(PlanPersistent *p, MlirModule module, int64_t alignment);
-int64_t plan_persistent_address(const PlanPersistent *p, const char *name);   // -1: not one of them
-// the same, and its bytes, 0: not one of them
-int64_t plan_persistent_find(const PlanPersistent *p, const char *name, int64_t *bytes);
+void plan_persistent_build(PlanPersistent *p, MlirModule module, const NnTarget *target);
+// The address and the bytes of plan_argument_key; -1 and 0: not one of them.
+int64_t plan_persistent_find(const PlanPersistent *p, const void *key, int64_t *bytes);
 // Where the other buffers of func begin: behind all persistent ones; in @predict, which runs in a process that does
 // nothing else, behind all but the optimizer's state.
 int64_t plan_persistent_end(const PlanPersistent *p, MlirOperation func);
-char *plan_argument_name(MlirOperation func, int arg);   // nn.name in full, or "arg3". Owned: free()
+char *plan_argument_name(MlirOperation func, int arg);        // nn.name in full, or "arg3". Owned: free()
+const void *plan_argument_key(MlirOperation func, int arg);   // one pointer for each name, in all functions
 void plan_persistent_free(PlanPersistent *p);
 
 // plan_lanes.c: what the steps of a planned function wait for (nn.waits), from their lanes and the bytes that they

@@ -414,50 +414,34 @@ void plan_layout_free(PlanLayout *l) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Persistent values
 
-// The slot of a name: where it is, or where it belongs. Open addressing, at most half full.
-static int *find_slot(const PlanPersistent *p, const char *name) {
-  uint64_t hash = 14695981039346656037u;   // FNV-1a
-  for (const char *c = name; *c; c++) hash = (hash ^ (unsigned char)*c) * 1099511628211u;
-  int mask = p->n_slots - 1, i = (int)(hash & (uint64_t)mask);
-  while (p->slots[i] >= 0 && strcmp(p->names[p->slots[i]], name)) i = (i + 1) & mask;
-  return &p->slots[i];
+char *plan_argument_name(MlirOperation func, int arg) {
+  MlirAttribute a = nn_arg_attr(func, arg, ATTR_name);
+  if (mlirAttributeIsNull(a) || !mlirAttributeIsAString(a)) return text_format("arg%d", arg);
+  return nn_string_copy(mlirStringAttrGetValue(a));
 }
 
-int64_t plan_persistent_find(const PlanPersistent *p, const char *name, int64_t *bytes) {
-  int found = p->n_slots ? *find_slot(p, name) : -1;
-  *bytes = found >= 0 ? p->bytes[found] : 0;
-  return found >= 0 ? p->address[found] : -1;
+const void *plan_argument_key(MlirOperation func, int arg) {
+  char *name = plan_argument_name(func, arg);
+  MlirAttribute unique = mlirStringAttrGet(mlirOperationGetContext(func), nn_string_ref(name));
+  free(name);
+  return unique.ptr;
 }
 
-int64_t plan_persistent_address(const PlanPersistent *p, const char *name) {
-  int found = p->n_slots ? *find_slot(p, name) : -1;
-  return found >= 0 ? p->address[found] : -1;
+int64_t plan_persistent_find(const PlanPersistent *p, const void *key, int64_t *bytes) {
+  int found = ptr_map_get(&p->ids, key);
+  *bytes = found >= 0 ? p->places[found].bytes : 0;
+  return found >= 0 ? p->places[found].address : -1;
 }
 
-static void add_slots(PlanPersistent *p) {
-  p->n_slots = p->n_slots ? 2 * p->n_slots : 64;
-  p->slots = reallocate_array(p->slots, (size_t)p->n_slots, sizeof *p->slots);
-  for (int i = 0; i < p->n_slots; i++) p->slots[i] = -1;
-  for (int i = 0; i < p->n; i++) *find_slot(p, p->names[i]) = i;
-}
-
-static void add_persistent(PlanPersistent *p, const char *name, int64_t bytes, bool far, int64_t alignment) {
-  if (2 * p->n >= p->n_slots) {
-    add_slots(p);
-    size_t capacity = (size_t)p->n_slots;
-    p->names = reallocate_array(p->names, capacity, sizeof *p->names);
-    p->address = reallocate_array(p->address, capacity, sizeof *p->address);
-    p->bytes = reallocate_array(p->bytes, capacity, sizeof *p->bytes);
+static PlanPlace add_persistent(PlanPersistent *p, const void *key, int64_t bytes, bool far, int64_t alignment) {
+  int found = ptr_map_get(&p->ids, key);
+  if (found >= 0) {
+    assert(p->places[found].bytes == bytes);
+    return p->places[found];
   }
-  int *slot = find_slot(p, name);
-  if (*slot >= 0) {
-    assert(p->bytes[*slot] == bytes);
-    return;
-  }
-  *slot = p->n;
-  p->names[p->n] = copy_string(name);
-  p->address[p->n] = far ? FAR_ADDRESS + p->far_total : p->total;
-  p->bytes[p->n++] = bytes;
+  PlanPlace place = {.address = far ? FAR_ADDRESS + p->far_total : p->total, .bytes = bytes};
+  ptr_map_set(&p->ids, key, p->n);
+  *ARRAY_ADD(p->places, p->n) = place;
   if (far) p->far_total += far_blocks(bytes);
   else p->total += (bytes + alignment - 1) / alignment * alignment;
 }
@@ -468,7 +452,8 @@ char *plan_argument_name(MlirOperation func, int arg) {
   return nn_string_copy(mlirStringAttrGetValue(a));
 }
 
-void plan_persistent_build(PlanPersistent *p, MlirModule module, int64_t alignment) {
+void plan_persistent_build(PlanPersistent *p, MlirModule module, const NnTarget *target) {
+  int64_t alignment = nn_alignment(target);
   *p = (PlanPersistent){0};
   NnFunctions functions = nn_public_functions(module);
   for (int f = 0; f < functions.n; f++) {
@@ -493,10 +478,7 @@ int64_t plan_persistent_end(const PlanPersistent *p, MlirOperation func) {
 }
 
 void plan_persistent_free(PlanPersistent *p) {
-  for (int i = 0; i < p->n; i++) free(p->names[i]);
-  free(p->names);
-  free(p->address);
-  free(p->bytes);
-  free(p->slots);
+  ptr_map_free(&p->ids);
+  free(p->places);
   *p = (PlanPersistent){0};
 }

@@ -129,9 +129,7 @@ static void add_kernels(PlanProgram *p, MlirModule module) {
 }
 
 void plan_program_build(PlanProgram *p, MlirModule module, MlirOperation func, const NnTarget *target) {
-  *p = (PlanProgram){.func = func,
-                     .target = target,
-                     .alignment = target && target->alignment > 0 ? target->alignment : 64};
+  *p = (PlanProgram){.func = func, .target = target, .alignment = nn_alignment(target)};
   add_kernels(p, module);
   add_arguments(p);
   NnStepList list = nn_flatten(func);

@@ -26,7 +26,7 @@ typedef struct Rematter {
   int n_functions;
   MlirOperation *functions;   // Borrowed; all public ones
   int n_far;
-  char **far;   // Owned; names of the arguments whose home is far, in all functions
+  const void **far;   // Owned; plan_argument_key of those whose home is far, in all functions
 } Rematter;
 
 static bool may_recompute(MlirOperation func) { return nn_is_train(func) || nn_is_accumulate(func); }
@@ -89,12 +89,7 @@ static void leave(const Rematter *m, MlirOperation func) {
 // Homes far away
 
 static void note_home(Rematter *m, MlirOperation func, int arg) {
-  m->far = reallocate_array(m->far, (size_t)m->n_far + 1, sizeof *m->far);
-  m->far[m->n_far++] = plan_argument_name(func, arg);
-}
-
-static void forget_homes(Rematter *m, int n) {
-  while (m->n_far > n) free(m->far[--m->n_far]);
+  *ARRAY_ADD(m->far, m->n_far) = plan_argument_key(func, arg);
 }
 
 static void note_far(Rematter *m, MlirOperation func, const RematPlan *plan) {
@@ -107,9 +102,8 @@ static bool *far_homes(const Rematter *m, MlirOperation func) {
   int n = nn_function_n_args(func);
   bool *far = allocate_array((size_t)n + 1, sizeof *far);
   for (int a = 0; a < n && m->n_far; a++) {
-    char *name = plan_argument_name(func, a);
-    for (int i = 0; i < m->n_far && !far[a]; i++) far[a] = strcmp(m->far[i], name) == 0;
-    free(name);
+    const void *key = plan_argument_key(func, a);
+    for (int i = 0; i < m->n_far && !far[a]; i++) far[a] = m->far[i] == key;
   }
   return far;
 }
@@ -123,11 +117,11 @@ static bool is_streamed(MlirOperation func, const bool *far) {
 // What lies before the buffers of a function, with the homes that are noted.
 static PlanBase base_of(const Rematter *m, MlirOperation func) {
   PlanBase base = {plan_persistent_end(m->kept, func), 0};
-  int64_t end = base.near, alignment = m->target && m->target->alignment > 0 ? m->target->alignment : 64;
+  int64_t end = base.near;
   for (int i = 0; i < m->n_far; i++) {
     int64_t bytes, address = plan_persistent_find(m->kept, m->far[i], &bytes);
     base.far += far_blocks(bytes);
-    if (address < end) base.near -= (bytes + alignment - 1) / alignment * alignment;
+    if (address < end) base.near -= round_up(bytes, nn_alignment(m->target));
   }
   return base;
 }
@@ -201,7 +195,7 @@ static void choose_homes(Rematter *m, const StepProblem *q, RematPlan *plan) {
     for (int i = 0; i < middle; i++) note_home(m, q->p->func, list[i].arg);
     if (others_need(m) > m->goal.budget) low = middle + 1;
     else high = middle;
-    forget_homes(m, noted);
+    m->n_far = noted;
   }
   for (int i = 0; i < low; i++) {
     more[list[i].arg] = true;
@@ -282,7 +276,6 @@ static int64_t others_need_at_least(const Rematter *m, const StepProblem *q) {
   all.far = NULL;
   for (int h = 0; h < q->n_homes; h++) note_home(&all, q->p->func, q->node_value[h]);
   int64_t need = others_need(&all);
-  forget_homes(&all, 0);
   free(all.far);
   return need;
 }
@@ -358,7 +351,7 @@ static bool report(const Rematter *m) {
 bool nn_pass_remat(MlirModule module, const NnPassRun *run) {
   Rematter m = {.module = module, .target = run->target};
   PlanPersistent persistent;
-  plan_persistent_build(&persistent, module, run->target && run->target->alignment > 0 ? run->target->alignment : 64);
+  plan_persistent_build(&persistent, module, run->target);
   m.kept = &persistent;
   m.persistent = persistent.total;
   NnFunctions functions = nn_public_functions(module);
@@ -385,7 +378,6 @@ bool nn_pass_remat(MlirModule module, const NnPassRun *run) {
   stream_others(&m);
   if (m.goal.budget > 0) nn_set_attr(mlirModuleGetOperation(module), &NN_I64(ATTR_budget, m.goal.budget));
   bool ok = report(&m);
-  for (int i = 0; i < m.n_far; i++) free(m.far[i]);
   free(m.far);
   remat_far_free(&m.kept_near);
   plan_persistent_free(&persistent);

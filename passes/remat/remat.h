@@ -42,13 +42,11 @@ double remat_moves_seconds(const RematMoves *m, PlanLayout *l, const PlanBase *b
 
 typedef struct RematFar {
   int64_t budget;   // bytes
-  int n_near;
-  char **near;   // Owned; names of the arguments that must stay near
+  PtrMap near;      // plan_argument_key of those that must stay near
 } RematFar;
 
 void remat_far_build(RematFar *far, MlirModule module, const NnTarget *target, int64_t budget);
 void remat_far_free(RematFar *far);
-bool remat_far_allows(const RematFar *far, const char *name);
 // Whether an argument of one function may be: nothing but computing touches it, and what updates it is one whole value.
 // Sets the result that is, -1: none.
 bool remat_can_be_far(const PlanProgram *p, int argument, int *result);

@@ -1,9 +1,5 @@
 // Which persistent arguments may be at home far away: those of which all functions of the module can do with a copy.
-#include <stdlib.h>
-#include <string.h>
-
 #include "passes/remat/remat.h"
-#include "support/alloc.h"
 
 bool remat_can_be_far(const PlanProgram *p, int argument, int *result) {
   *result = -1;
@@ -38,14 +34,4 @@ void remat_far_build(RematFar *far, MlirModule module, const NnTarget *target, i
   }
 }
 
-void remat_far_free(RematFar *far) {
-  for (int i = 0; i < far->n_near; i++) free(far->near[i]);
-  free(far->near);
-  *far = (RematFar){0};
-}
-
-bool remat_far_allows(const RematFar *far, const char *name) {
-  for (int i = 0; i < far->n_near; i++)
-    if (strcmp(far->near[i], name) == 0) return false;
-  return true;
-}
+void remat_far_free(RematFar *far) { ptr_map_free(&far->near); }

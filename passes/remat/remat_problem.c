@@ -65,9 +65,7 @@ static int64_t least_copied(const StepProblem *q) { return q->small_bytes > FAR_
 static bool may_be_far(const StepProblem *q, const PlanLayout *l, const RematFar *far, int a, int *result) {
   const PlanProgram *p = q->p;
   if (!p->values[a].persistent || p->values[a].bytes < least_copied(q) || !remat_can_be_far(p, a, result)) return false;
-  char *name = plan_argument_name(p->func, a);
-  bool known = remat_far_allows(far, name);
-  free(name);
+  bool known = ptr_map_get(&far->near, plan_argument_key(p->func, a)) < 0;
   if (!known || *result < 0) return known;
   int value = p->result[*result];
   const PlanStep *s = &p->steps[p->values[value].def];
@@ -657,7 +655,7 @@ void nn_remat_problem_print(MlirModule module, const NnTarget *target, int64_t f
   RematForms forms;
   RematFar far;
   remat_far_build(&far, module, target, far_budget);
-  plan_persistent_build(&persistent, module, target && target->alignment > 0 ? target->alignment : 64);
+  plan_persistent_build(&persistent, module, target);
   remat_forms_build(&forms, module, nn_module_train(module), target, persistent.total, far_budget ? &far : NULL);
   StepProblem *q = &forms.items[0].q;
   char **names = allocate_array((size_t)q->problem.n_nodes, sizeof *names);

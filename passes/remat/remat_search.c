@@ -285,7 +285,7 @@ static void shrink(Search *search) {
   }
 }
 
-static Search begin(const StepProblem *q, const RematGoal *goal, int64_t persistent_bytes, int64_t budget) {
+static Search begin_search(const StepProblem *q, const RematGoal *goal, int64_t persistent_bytes, int64_t budget) {
   Search search = {.q = q,
                    .goal = goal,
                    .persistent = persistent_bytes,
@@ -340,13 +340,13 @@ static bool keep_smaller(RematPlan *best, RematPlan *plan) {
 // The smallest arena that is found with that goal's effort.
 static RematPlan find_least(const StepProblem *q, const RematGoal *goal, int64_t persistent_bytes) {
   enum { ATTEMPTS = 6, WIDEST = 32, FINER = 3, HALVES = 4 };
-  Search least = begin(q, goal, persistent_bytes, 0);
+  Search least = begin_search(q, goal, persistent_bytes, 0);
   consider_policy(&least, REMAT_POLICY_NONE);
   consider_policies(&least);
   shrink(&least);
   RematPlan best = end(&least);
   // of schedules with one peak some can be placed in less
-  Search tight = begin(q, goal, persistent_bytes, best.arena - 1);
+  Search tight = begin_search(q, goal, persistent_bytes, best.arena - 1);
   RematSchedule found;
   solve(&tight, best.schedule.peak, NULL, 1, &found);
   remat_schedule_free(&found);
@@ -357,7 +357,7 @@ static RematPlan find_least(const StepProblem *q, const RematGoal *goal, int64_t
   double moves = fmin(fmax(q->problem.n_nodes / 1000.0, 0.3), 2);
   // with copies plans of far less need others than those of the smallest peak found: between that and what none can be
   for (int i = 0; i < rounds(&least, HALVES) && q->problem.far && best.arena > low; i++) {
-    Search between = begin(q, goal, persistent_bytes, low + (best.arena - low) / 2);
+    Search between = begin_search(q, goal, persistent_bytes, low + (best.arena - low) / 2);
     solve_under_budget(&between, NULL, moves);
     plan = end(&between);
     int64_t tried = between.budget;
@@ -365,7 +365,7 @@ static RematPlan find_least(const StepProblem *q, const RematGoal *goal, int64_t
   }
   // a search for a budget from there goes below what the search for the smallest peak found
   for (int i = 0; i < rounds(&least, ATTEMPTS); i++) {
-    Search below = begin(q, goal, persistent_bytes, best.arena - best.arena / part);
+    Search below = begin_search(q, goal, persistent_bytes, best.arena - best.arena / part);
     if (may_fit(&below, below.budget)) solve_under_budget(&below, &best.schedule, moves);
     plan = end(&below);
     if (!keep_smaller(&best, &plan)) part *= FINER;
@@ -413,7 +413,7 @@ static void take_plan_alone(Search *search) {
   RematGoal goal = *search->goal;
   goal.far_budget = 0;
   goal.seconds /= 3;
-  Search one = begin(alone, &goal, search->persistent, search->budget);
+  Search one = begin_search(alone, &goal, search->persistent, search->budget);
   consider_policies(&one);
   if (may_fit(&one, search->budget)) solve_under_budget(&one, NULL, 1);
   bool within = one.best.exec && fits(&one, &one.best);
@@ -441,7 +441,7 @@ void remat_find(const StepProblem *q, const RematGoal *goal, int64_t persistent_
   if (goal->policy == REMAT_POLICY_NONE) return;
   bool solved = goal->policy == REMAT_POLICY_SOLVE;
   if (solved && (goal->budget > 0 ? q->arena_none <= goal->budget : goal->max_overhead < 0)) return;
-  Search search = begin(q, goal, persistent_bytes, goal->budget);
+  Search search = begin_search(q, goal, persistent_bytes, goal->budget);
   consider_policy(&search, solved ? REMAT_POLICY_NONE : goal->policy);
   if (solved && goal->budget == 0) {
     search.max_seconds = (1 + goal->max_overhead) * q->seconds_none;
@@ -490,7 +490,7 @@ static RematSchedule send_home(const RematProblem *problem, const RematSchedule 
 
 void remat_plan_send_home(const StepProblem *q, const RematGoal *goal, int64_t persistent_bytes, const bool *far_home,
                           RematPlan *plan) {
-  Search search = begin(q, goal, persistent_bytes, goal->budget);
+  Search search = begin_search(q, goal, persistent_bytes, goal->budget);
   RematSchedule now = plan->exec ? copy_schedule(&plan->schedule) : remat_baseline(&q->problem);
   bool *more = allocate_array((size_t)q->problem.n_nodes, sizeof *more);
   for (int h = 0; h < q->n_homes; h++) more[h] = far_home[q->node_value[h]];

@@ -44,7 +44,7 @@ bool nn_remat_sweep(MlirModule module, const NnTarget *target, const RematGoal *
   RematForms forms;
   RematFar far;
   remat_far_build(&far, module, target, search->far_budget);
-  plan_persistent_build(&persistent, module, target && target->alignment > 0 ? target->alignment : 64);
+  plan_persistent_build(&persistent, module, target);
   remat_forms_build(&forms, module, train, target, persistent.total, search->far_budget ? &far : NULL);
   out->arena_none = forms.items[0].q.arena_none;
   out->seconds_none = forms.items[0].q.seconds_none;
