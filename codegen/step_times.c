@@ -6,6 +6,7 @@
 #include "codegen/target.h"
 #include "passes/plan/plan.h"
 #include "support/alloc.h"
+#include "support/integers.h"
 
 // What a rank sends to others of its machine and to those of other machines goes at the same time; messages of a phase
 // begin one behind the other.
@@ -19,7 +20,7 @@ static double phase_seconds(const Machine *m, double to_each, int64_t ranks) {
 // What each rank has for all goes around a ring, as NCCL and MPIs do it: a byte enters each machine once, by one of the
 // links of its ranks.
 static double ring_seconds(const Machine *m, double of_each, int64_t ranks) {
-  int64_t near = ranks < m->node_ranks ? ranks : m->node_ranks, machines = (ranks + near - 1) / near;
+  int64_t near = ranks < m->node_ranks ? ranks : m->node_ranks, machines = divide_up(ranks, near);
   double inside = (double)(ranks - 1) * of_each / m->node.bytes_per_second,
          outside = machines > 1 ? (double)(ranks - near) * of_each / (double)near / m->network.bytes_per_second : 0;
   return (double)(ranks - machines) * m->node.message_seconds + (double)(machines - 1) * m->network.message_seconds +

@@ -12,6 +12,7 @@
 #include "codegen/tables.h"
 #include "passes/plan/plan.h"
 #include "support/alloc.h"
+#include "support/integers.h"
 #include "support/text.h"
 
 int64_t tables_offset(const Tables *w, MlirValue v) { return offsets_of(w->offsets, v); }
@@ -453,7 +454,7 @@ static void add_streamed(Text *t, MlirOperation func, int *count) {
     NnType type = nn_type(nn_value_type(mlirOperationGetOperand(op, 0)).dtype, rank, shape);
     char *name = string_of(mlirOperationGetAttributeByName(op, mlirStringRefCreateFromCString("name")));
     add_tensor(t, name, "NNC_OUTPUT", &type, offset, -1, ",\"\",.streamed=true");
-    offset += (nn_type_bytes(&type) + NNC_ALIGN - 1) / NNC_ALIGN * NNC_ALIGN;
+    offset += round_up(nn_type_bytes(&type), NNC_ALIGN);
     free(name);
     (*count)++;
   }

@@ -5,6 +5,7 @@
 #include "codegen/offsets.h"
 #include "codegen/tables.h"
 #include "support/alloc.h"
+#include "support/integers.h"
 #include "support/text.h"
 
 // Results that are not in their place yet. Rows first, since they may be carried values that are about to change;
@@ -27,7 +28,7 @@ static void add_row_copies(Tables *w, const NnScan *s) {
       if (tied && !waits && phase == 1) tables_add_copy(w, from, to, bytes);
       if (waits && phase == 0) tables_add_copy(w, from, wait, bytes);
       if (waits && phase == 2) tables_add_copy(w, wait, to, bytes);
-      if (waits) wait += (bytes + NNC_ALIGN - 1) / NNC_ALIGN * NNC_ALIGN;
+      if (waits) wait += round_up(bytes, NNC_ALIGN);
     }
   }
 }

@@ -7,6 +7,7 @@
 #include "ir/internal.h"
 #include "ir/ops/ops.h"
 #include "support/alloc.h"
+#include "support/integers.h"
 
 NnBuilder nn_builder_at_end(MlirBlock block, MlirLocation loc) {
   return (NnBuilder){.ctx = mlirLocationGetContext(loc), .block = block, .before = nn_null_operation(), .loc = loc};
@@ -49,7 +50,7 @@ static MlirOperation build(NnBuilder *b, NnOp op, int n_operands, const MlirValu
 // A variadic op of more operands than an operation may have, as a tree of it. The operands are known to fit.
 static MlirOperation build_nested(NnBuilder *b, NnOp op, int n_operands, const MlirValue *operands,
                                   MlirAttribute attrs) {
-  int n = (n_operands + NN_MAX_OPERANDS - 1) / NN_MAX_OPERANDS;
+  int n = (int)divide_up(n_operands, NN_MAX_OPERANDS);
   MlirValue *part = allocate_array((size_t)n, sizeof *part);
   for (int i = 0; i < n; i++) {
     int first = i * NN_MAX_OPERANDS,

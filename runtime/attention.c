@@ -44,8 +44,6 @@ typedef struct Part {
   bool queries, keys;   // which gradients it makes: dq of its queries, dk and dv of its keys
 } Part;
 
-static int64_t smaller(int64_t x, int64_t y) { return x < y ? x : y; }
-static int64_t larger(int64_t x, int64_t y) { return x > y ? x : y; }
 static bool is_narrow(const NncAttention *a) { return a->dtype == NNC_BF16 || a->dtype == NNC_F16; }
 static int64_t element_bytes(const NncAttention *a) { return a->dtype == NNC_F64 ? 8 : 4; }   // of the arithmetic
 // The head dimension in whole vectors of 64 bytes.
@@ -54,7 +52,7 @@ static int64_t padded(const NncAttention *a) {
 }
 static int64_t tile_columns(const NncAttention *a) {
   int64_t lanes = 64 / element_bytes(a);
-  return smaller(TILE_QUERIES, (a->n_queries + lanes - 1) / lanes * lanes);
+  return smaller(TILE_QUERIES, round_up(a->n_queries, lanes));
 }
 static int64_t tile_keys(const NncAttention *a) { return smaller(TILE_KEYS, a->n_keys); }
 // Keys before which all lie that queries before `end` see.
@@ -99,6 +97,7 @@ typedef struct Loops {
 
 #define LOOPS "runtime/attention_loops.inc"
 #include "runtime/loops.inc"
+#include "support/integers.h"
 
 // ---------------------------------------------------------------------------------------------------------------------
 
@@ -144,10 +143,8 @@ static Problem problem_of(const NncAttention *a, void *const *buffers, void *wor
   return p;
 }
 
-static int64_t tiles_of(int64_t n, int64_t tile) { return (n + tile - 1) / tile; }
-
 static void run_forward(const Problem *p, const Loops *loops) {
-  int64_t units = p->a.batch * p->a.heads * tiles_of(p->a.n_queries, TILE_QUERIES);
+  int64_t units = p->a.batch * p->a.heads * divide_up(p->a.n_queries, TILE_QUERIES);
 #pragma omp parallel for schedule(dynamic)
   for (int64_t unit = 0; unit < units; unit++)
     loops->forward(p, unit, p->workspace + omp_get_thread_num() * p->bytes_of_thread);
@@ -158,7 +155,7 @@ static void run_forward(const Problem *p, const Loops *loops) {
 static void run_backward(const Problem *p, const Loops *loops) {
   const NncAttention *a = &p->a;
   int64_t heads = a->batch * a->groups, threads = omp_get_max_threads(),
-          query_tiles = tiles_of(a->n_queries, TILE_QUERIES), key_parts = tiles_of(a->n_keys, KEYS_OF_UNIT);
+          query_tiles = divide_up(a->n_queries, TILE_QUERIES), key_parts = divide_up(a->n_keys, KEYS_OF_UNIT);
   bool whole = heads >= 4 * threads || heads % threads == 0;
   int64_t parts = whole ? 1 : query_tiles + key_parts;
 #pragma omp parallel for schedule(dynamic)

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "runtime/runtime.h"
+#include "support/integers.h"
 
 typedef struct Slot {   // one batch
   char *data;           // Owned; the inputs one after the other, each as in the arena
@@ -45,7 +46,7 @@ struct Ahead {
   DataWait wait;
 };
 
-static int64_t aligned(int64_t bytes) { return (bytes + NNC_ALIGN - 1) / NNC_ALIGN * NNC_ALIGN; }
+static int64_t aligned(int64_t bytes) { return round_up(bytes, NNC_ALIGN); }
 
 static int64_t record_of(const Dataset *d, uint32_t member) { return d->members ? d->members[member] : member; }
 
@@ -334,7 +335,7 @@ Ahead *ahead_create(Dataset *d, const NncFunction *f, int n_threads, int n_batch
   Ahead *a = xcalloc(1, sizeof *a);
   *a = (Ahead){.d = d, .f = f, .n_slots = n_batches, .batch = function_batch(f), .order_epoch = -1};
   a->stride = a->batch;
-  a->per_epoch = (d->records + a->batch - 1) / a->batch;
+  a->per_epoch = divide_up(d->records, a->batch);
   measure(a);
   a->slots = xcalloc((size_t)n_batches + 1, sizeof *a->slots);
   for (int i = 0; i <= n_batches; i++)

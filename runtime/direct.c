@@ -68,7 +68,6 @@ static inline int64_t window_pixel(const Operand *o, const Place *outer, const P
   return offset;
 }
 
-static inline int64_t tile_count(int64_t n, int64_t tile) { return (n + tile - 1) / tile; }
 static inline int64_t tile_size(int64_t n, int64_t first, int64_t tile) { return n - first < tile ? n - first : tile; }
 
 // The library is built for the baseline processor; this one loop is worth its own versions. Sanitizers run before the
@@ -87,9 +86,10 @@ static inline int64_t tile_size(int64_t n, int64_t first, int64_t tile) { return
 #define T double
 #define NAME(x) x##_f64
 #include "runtime/direct_loops.inc"
+#include "support/integers.h"
 
 static void multiply(const Product *p, NncDtype dtype) {
-  int64_t tiles = p->groups * tile_count(p->m, TILE_M) * tile_count(p->n, TILE_N);
+  int64_t tiles = p->groups * divide_up(p->m, TILE_M) * divide_up(p->n, TILE_N);
 #pragma omp parallel for schedule(dynamic)
   for (int64_t t = 0; t < tiles; t++) {
     if (dtype == NNC_F64) make_tile_f64(p, t);

@@ -18,8 +18,6 @@ typedef struct Roots {
   double *low, *high;   // pairs; in the workspace
 } Roots;
 
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-
 // The factor that is taken of a length, 0: it has none of ours.
 static int radix_of(int64_t length) {
   static const int radices[] = {4, 2, 3, 5, 7, 11, 13};
@@ -36,6 +34,7 @@ typedef struct Loops {
 
 #define LOOPS "runtime/fourier_loops.inc"
 #include "runtime/loops.inc"
+#include "support/integers.h"
 
 // ---------------------------------------------------------------------------------------------------------------------
 
@@ -82,7 +81,7 @@ void fourier_execute(const NncRows *r, const void *from, void *to, void *workspa
   int64_t n = r->length, high = high_of(r), count = low_count(n), lanes = high ? 1 : loops->lanes;
   char *roots = workspace, *work = roots + roots_bytes(r) + factors_bytes(r);
   double *low = (double *)(void *)(roots + roots_bytes(r));
-  Roots f = {.n = n, .low_count = count, .high_count = (n + count - 1) / count, .low = low, .high = low + 2 * count};
+  Roots f = {.n = n, .low_count = count, .high_count = divide_up(n, count), .low = low, .high = low + 2 * count};
   for (int64_t t = 0; t < count; t++) {
     low[2 * t] = cos(turn * (double)t / (double)n), low[2 * t + 1] = -sin(turn * (double)t / (double)n);
     double angle = turn * (double)(t * count) / (double)n;

@@ -79,9 +79,6 @@ typedef struct Blocking {
   int64_t lines;                    // entries of `ahead` that differ
 } Blocking;
 
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
-
 static int64_t row_offset(const GemmRows *r, int64_t i) {
   if (!r->width) return i * r->pixel;
   int64_t line = i / r->width;
@@ -93,22 +90,23 @@ static Blocking blocking_of(const Gemm *g, int threads) {
   Blocking b = {.loops = l, .panels = divide_up(g->n, l->panel), .by_rows = g->m > g->n};
   b.k_block = round_up(divide_up(g->k, divide_up(g->k, K_BLOCK)), K_STEP);
   int64_t operands = 4 * (g->m * g->k + g->k * g->n + g->m * g->n);
-  int64_t packed = most(least(operands / (b.by_rows ? 2 * threads : 2), MOST_PACKED), LEAST_PACKED) / 4;
+  int64_t packed = larger(smaller(operands / (b.by_rows ? 2 * threads : 2), MOST_PACKED), LEAST_PACKED) / 4;
   // Few rows at a time would pack B too often, so that k is cut first.
-  int64_t rows = b.by_rows ? most(least(g->m / (threads * UNITS_OF_THREAD), ROWS_OF_BLOCK), least(LEAST_ROWS, g->m))
-                           : least(g->m, ROWS_OF_BLOCK);
-  int64_t most_chunk = most(packed / rows / b.k_block, 1) * b.k_block;
+  int64_t rows = b.by_rows
+                     ? larger(smaller(g->m / (threads * UNITS_OF_THREAD), ROWS_OF_BLOCK), smaller(LEAST_ROWS, g->m))
+                     : smaller(g->m, ROWS_OF_BLOCK);
+  int64_t most_chunk = larger(packed / rows / b.k_block, 1) * b.k_block;
   b.chunks = divide_up(g->k, most_chunk);
   b.chunk = round_up(divide_up(g->k, b.chunks), b.k_block);
   b.chunks = divide_up(g->k, b.chunk);
-  int64_t fit = most(least(packed / round_up(least(b.chunk, g->k), K_STEP), MOST_ROWS), l->tile_rows);
+  int64_t fit = larger(smaller(packed / round_up(smaller(b.chunk, g->k), K_STEP), MOST_ROWS), l->tile_rows);
   b.blocks = divide_up(g->m, fit);
   if (b.by_rows)
-    b.blocks = most(round_up(b.blocks, threads),
-                    threads * most(1, least(g->m / (threads * LEAST_ROWS), UNITS_OF_THREAD)));
+    b.blocks = larger(round_up(b.blocks, threads),
+                      threads * larger(1, smaller(g->m / (threads * LEAST_ROWS), UNITS_OF_THREAD)));
   b.rows = divide_up(g->m, b.blocks);
-  b.packed = round_up(b.rows * round_up(least(b.chunk, g->k), K_STEP), NNC_ALIGN / 4);
-  b.lines = l->panel * most(2 * divide_up(b.k_block, MOST_PANEL), divide_up(b.k_block, 16));
+  b.packed = round_up(b.rows * round_up(smaller(b.chunk, g->k), K_STEP), NNC_ALIGN / 4);
+  b.lines = l->panel * larger(2 * divide_up(b.k_block, MOST_PANEL), divide_up(b.k_block, 16));
   b.floats = round_up(b.k_block * l->panel + b.rows * l->panel + b.lines + b.k_block / K_STEP, NNC_ALIGN / 4);
   return b;
 }
@@ -143,7 +141,7 @@ int64_t gemm_scratch(const Gemm *g, int threads) {
   int64_t bytes = 0;
   for (int t = 1; t <= threads; t++) {   // fewer threads have larger blocks
     Blocking b = blocking_of(g, t);
-    bytes = most(bytes, 4 * (b.packed * buffers_of(&b, t) + b.floats * t));
+    bytes = larger(bytes, 4 * (b.packed * buffers_of(&b, t) + b.floats * t));
   }
   return bytes;
 }
@@ -161,12 +159,12 @@ static void multiply_plain(const Gemm *g, int64_t row, int64_t end, int64_t colu
                  .a_row = g->a_rows.pixel,
                  .a_step = g->a_col,
                  .b_step = b_step,
-                 .k = least(K_BLOCK, g->k - k),
+                 .k = smaller(K_BLOCK, g->k - k),
                  .c = c + row * g->c_rows.pixel + column,
                  .c_row = g->c_rows.pixel,
                  .columns = columns,
                  .adds = g->adds || k > 0};
-      l->plain((int)least(l->tile_rows, end - row), &t);
+      l->plain((int)smaller(l->tile_rows, end - row), &t);
     }
 }
 
@@ -176,7 +174,7 @@ static void share_plain(const Gemm *g, int thread, int threads, const float *a, 
   const Loops *l = loops_here();
   bool by_rows = g->m > g->n, packs = g->b_col != 1;
   int64_t unit = by_rows ? l->tile_rows : l->panel, all = by_rows ? g->m : g->n, units = divide_up(all, unit),
-          begin = units * thread / threads * unit, end = least(units * (thread + 1) / threads * unit, all),
+          begin = units * thread / threads * unit, end = smaller(units * (thread + 1) / threads * unit, all),
           row = by_rows ? begin : 0, end_row = by_rows ? end : g->m, column = by_rows ? 0 : begin,
           end_column = by_rows ? g->n : end;
   if (begin >= end) return;
@@ -185,11 +183,11 @@ static void share_plain(const Gemm *g, int thread, int threads, const float *a, 
   int64_t step = packs ? end_row - row : l->tile_rows;
   for (; row < end_row; row += step)
     for (int64_t at = column; at < end_column; at += l->panel) {
-      int columns = (int)least(l->panel, end_column - at);
+      int columns = (int)smaller(l->panel, end_column - at);
       int64_t offset[MOST_PANEL];
       for (int i = 0; i < columns; i++) offset[i] = (at + i) * g->b_col;
       if (packs) l->pack_runs(b, offset, columns, g->k, packed, l->panel);
-      multiply_plain(g, row, least(row + step, end_row), at, columns, a, b, c, packed);
+      multiply_plain(g, row, smaller(row + step, end_row), at, columns, a, b, c, packed);
     }
 }
 
@@ -253,9 +251,9 @@ static void lay_out_ahead(Worker *w) {
   const Blocking *b = w->blocking;
   int64_t of_run = g->b_col == 1 ? 2 : divide_up(b->k_block, 16),
           step = 4 * (g->b_col == 1 ? g->b_rows.pixel : g->b_col), lines = b->lines;
-  bool known = !g->b_rows.width && step < INT32_MAX / most(b->k_block, MOST_PANEL);
+  bool known = !g->b_rows.width && step < INT32_MAX / larger(b->k_block, MOST_PANEL);
   for (int64_t l = 0; l < lines + b->k_block / K_STEP; l++) {
-    int64_t at = least(l, lines - 1);
+    int64_t at = smaller(l, lines - 1);
     w->ahead[l] = known ? (int32_t)(at / of_run * step + at % of_run * 64) : 0;
   }
 }
@@ -265,10 +263,10 @@ static void pack_tiles(const Worker *w, int64_t from, int64_t to) {
   const Gemm *g = w->g;
   const Blocking *b = w->blocking;
   Rows rows = rows_of_block(w);
-  int64_t end = least((w->chunk + 1) * b->chunk, g->k);
+  int64_t end = smaller((w->chunk + 1) * b->chunk, g->k);
   float *of_block = w->packed;
   for (int64_t k0 = w->chunk * b->chunk; k0 < end; k0 += b->k_block) {
-    int64_t k = least(b->k_block, end - k0), padded = round_up(k, K_STEP);
+    int64_t k = smaller(b->k_block, end - k0), padded = round_up(k, K_STEP);
     for (int64_t t = from; t < to; t++) {
       int64_t first = rows.count * t / rows.tiles, height = rows.count * (t + 1) / rows.tiles - first;
       pack_tile(g, b->loops, w->a, rows.first + first, (int)height, k0, k, of_block + first * padded);
@@ -289,7 +287,7 @@ static void pack_panel(const Worker *w, int64_t column, int columns, int64_t k0,
     l->pack_rows(w->b + column + k0 * g->b_rows.pixel, g->b_rows.pixel, columns, k, to, l->panel);
   } else {
     for (int64_t i = 0, run; i < k; i += run) {   // line by line
-      run = least(g->b_rows.width - (k0 + i) % g->b_rows.width, k - i);
+      run = smaller(g->b_rows.width - (k0 + i) % g->b_rows.width, k - i);
       l->pack_rows(w->b + column + row_offset(&g->b_rows, k0 + i), g->b_rows.pixel, columns, run, to + i * l->panel,
                    l->panel);
     }
@@ -310,16 +308,16 @@ static void multiply_panel(const Worker *w, int64_t panel, int64_t next_panel) {
   const Gemm *g = w->g;
   const Blocking *b = w->blocking;
   Rows rows = rows_of_block(w);
-  int64_t begin = w->chunk * b->chunk, end = least(begin + b->chunk, g->k), width = b->loops->panel,
+  int64_t begin = w->chunk * b->chunk, end = smaller(begin + b->chunk, g->k), width = b->loops->panel,
           column = panel * width;
-  int columns = (int)least(width, g->n - column);
+  int columns = (int)smaller(width, g->n - column);
   bool in_place = columns == width && !g->c_rows.width;
   float *c = w->c + rows.first * g->c_rows.pixel + column;
   bool adds = begin > 0 || g->adds;   // to what lies in C
   if (!in_place && adds) move_sums(w, rows.first, rows.count, column, columns, false);
   const float *a = w->packed;
   for (int64_t k0 = begin; k0 < end; k0 += b->k_block) {
-    int64_t k = least(b->k_block, end - k0), steps = divide_up(k, K_STEP);
+    int64_t k = smaller(b->k_block, end - k0), steps = divide_up(k, K_STEP);
     bool last = k0 + b->k_block >= end, buffered_in = k0 > begin || !in_place, buffered_out = !last || !in_place;
     pack_panel(w, column, columns, k0, k);
     const float *next = last ? w->b + next_panel * width * g->b_col + begin * g->b_rows.pixel
@@ -337,7 +335,7 @@ static void multiply_panel(const Worker *w, int64_t panel, int64_t next_panel) {
                    .out = buffered_out ? sums : of_c,
                    .out_row = buffered_out ? width : g->c_rows.pixel,
                    .next = next,
-                   .ahead = w->ahead + least(t * steps, b->lines)};
+                   .ahead = w->ahead + smaller(t * steps, b->lines)};
       b->loops->tile((int)height, &tile);
       a += height * steps * K_STEP;
     }

@@ -3,6 +3,7 @@
 // lacks.
 #include "runtime/library_internal.h"
 #include "runtime/runtime.h"
+#include "support/integers.h"
 
 #include <omp.h>
 #include <pthread.h>
@@ -355,7 +356,7 @@ static bool run_reorder(const NncOperation *op, const LibraryOperand *o) {
 // Runs of neighbours, one after another: count[2] elements, of which count[0] x count[1] lie where the strides say.
 static void convert_copy(const LibraryCopy *c, NncDtype dtype, void *buffer, char *workspace, bool out) {
   float *copy = (float *)(void *)(workspace + c->offset);
-  const int64_t piece = 4096, run = c->count[2], pieces = (run + piece - 1) / piece,
+  const int64_t piece = 4096, run = c->count[2], pieces = divide_up(run, piece),
                 total = c->count[0] * c->count[1] * pieces;
 #pragma omp parallel for schedule(static)
   for (int64_t p = 0; p < total; p++) {

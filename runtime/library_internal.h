@@ -7,6 +7,7 @@
 
 #include "runtime/gemm.h"
 #include "runtime/library.h"
+#include "support/integers.h"
 
 // One operand of an operation: the memory as the plan has it and, where the implementation wants another layout, a copy
 // in the workspace.
@@ -79,7 +80,7 @@ const NncOperation *library_prepare_loops(Library *lib, LibraryLoops loops, cons
 Library *library_of_questions(void);
 int library_threads(const Library *lib);
 
-static inline int64_t library_align(int64_t bytes) { return (bytes + NNC_ALIGN - 1) / NNC_ALIGN * NNC_ALIGN; }
+static inline int64_t library_align(int64_t bytes) { return round_up(bytes, NNC_ALIGN); }
 // oneDNN's reference loops, and for bf16 its products over an unpacked image or with a copy of the result in f32.
 static inline bool library_is_slow(const char *implementation, dnnl_data_type_t type) {
   return strncmp(implementation, "ref", 3) == 0 || (type == dnnl_bf16 && strstr(implementation, "gemm"));

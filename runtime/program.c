@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "runtime/runtime.h"
+#include "support/integers.h"
 
 const NncFunction *program_function(const char *name) {
   for (int i = 0; i < nnc_program.n_functions; i++)
@@ -40,8 +41,6 @@ const char *lane_name(NncLane lane) {
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Bytes used
-
-static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
 int64_t step_scratch_bytes(const NncStep *s) {
   switch (s->kind) {
@@ -146,7 +145,7 @@ int64_t function_used_bytes(const NncFunction *f) {
     if (e < 0) return -1;
     end = larger(end, e);
   }
-  return (end + NNC_ALIGN - 1) / NNC_ALIGN * NNC_ALIGN;   // a buffer occupies whole units of the alignment
+  return round_up(end, NNC_ALIGN);   // a buffer occupies whole units of the alignment
 }
 
 int64_t function_far_used_bytes(const NncFunction *f) {

@@ -8,6 +8,7 @@
 #include "runtime/library_internal.h"
 #include "runtime/rows.h"
 #include "runtime/runtime.h"
+#include "support/integers.h"
 
 enum { COLUMNS = 64, TAKEN = 4096, TOGETHER = 4, WORTH_THREADS = 1 << 14 };
 
@@ -21,12 +22,10 @@ static bool is_together(const NncRows *r) { return r->inner == 1 && r->kind <= N
 static bool is_taken(const NncRows *r) { return r->inner == 1 && r->kind == NNC_ROWS_TAKE; }
 
 static int64_t blocks(const NncRows *r) {
-  return is_taken(r) ? (r->count + TAKEN - 1) / TAKEN : (r->inner + COLUMNS - 1) / COLUMNS;
+  return is_taken(r) ? divide_up(r->count, TAKEN) : divide_up(r->inner, COLUMNS);
 }
 
-static int64_t parts(const NncRows *r) {
-  return is_together(r) ? (r->outer + TOGETHER - 1) / TOGETHER : r->outer * blocks(r);
-}
+static int64_t parts(const NncRows *r) { return is_together(r) ? divide_up(r->outer, TOGETHER) : r->outer * blocks(r); }
 
 static Part part_of(const NncRows *r, int64_t i) {
   if (is_together(r))

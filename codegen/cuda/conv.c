@@ -31,9 +31,9 @@ static void choose_splits(ConvProduct *p) {
   int64_t tiles = p->groups * ((p->m + 63) / 64) * ((p->n + 63) / 64), splits = BLOCKS / (tiles > 0 ? tiles : 1);
   if (splits > p->k / LEAST) splits = p->k / LEAST;
   if (splits < 1) splits = 1;
-  p->split_size = (p->k + splits - 1) / splits;
+  p->split_size = divide_up(p->k, splits);
   p->split_size = (p->split_size + 15) / 16 * 16;
-  p->splits = (p->k + p->split_size - 1) / p->split_size;
+  p->splits = divide_up(p->k, p->split_size);
 }
 
 void conv_product(const NncConv *c, ConvProduct *p) {

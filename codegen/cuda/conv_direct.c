@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "codegen/cuda/conv.h"
+#include "support/integers.h"
 
 #define THREADS 128
 
@@ -69,7 +70,7 @@ void conv_emit_direct(KernelModule *module, const ConvProduct *p, const char *sy
   }
   if_end(&c->e, 0, NULL, NULL, NULL, NULL);
   emitter_end(&c->e);
-  gpu_add_launch(out, symbol, (total + THREADS - 1) / THREADS, 1, 1, THREADS);
+  gpu_add_launch(out, symbol, divide_up(total, THREADS), 1, 1, THREADS);
 }
 
 void conv_emit_sum(KernelModule *module, const ConvProduct *p, const char *symbol, EmittedKernel *out) {
@@ -90,5 +91,5 @@ void conv_emit_sum(KernelModule *module, const ConvProduct *p, const char *symbo
   code_store(c, 2, code_result_offset(c, group, m, n), whole);
   if_end(&c->e, 0, NULL, NULL, NULL, NULL);
   emitter_end(&c->e);
-  gpu_add_launch(out, symbol, (total + THREADS - 1) / THREADS, 1, 1, THREADS);
+  gpu_add_launch(out, symbol, divide_up(total, THREADS), 1, 1, THREADS);
 }

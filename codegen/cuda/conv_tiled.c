@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "codegen/cuda/conv.h"
+#include "support/integers.h"
 
 enum { TILE = 64, DEPTH = 16, THREADS = 256, PITCH = TILE + 4, EACH = TILE * DEPTH / THREADS, OWN = 4 };
 
@@ -187,5 +188,5 @@ void conv_emit_tiled(KernelModule *module, const ConvProduct *p, const char *sym
   main_loop(&t, pieces, acc);
   write_results(&t, acc);
   emitter_end(&c.e);
-  gpu_add_launch(out, symbol, (p->m + TILE - 1) / TILE, (p->n + TILE - 1) / TILE, p->groups * p->splits, THREADS);
+  gpu_add_launch(out, symbol, divide_up(p->m, TILE), divide_up(p->n, TILE), p->groups * p->splits, THREADS);
 }

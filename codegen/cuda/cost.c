@@ -4,6 +4,7 @@
 #include "codegen/cuda/template/template.h"
 #include "codegen/cuda/template/template_depthwise.h"
 #include "codegen/op_records.h"
+#include "support/integers.h"
 
 static double through_memory(int64_t workspace) { return 2 * (double)workspace; }   // written once and read once
 
@@ -12,7 +13,7 @@ static void price_product(CostWork *w, const NncConv *c) {
   enum { TILE = 64, FEW = 8 };
   ConvProduct p;
   conv_product(c, &p);
-  int64_t rows = (p.m + TILE - 1) / TILE * TILE, columns = (p.n + TILE - 1) / TILE * TILE;
+  int64_t rows = round_up(p.m, TILE), columns = round_up(p.n, TILE);
   if (p.m >= FEW && p.n >= FEW) w->products *= (double)(rows * columns) / (double)(p.m * p.n);
   w->engine = COST_LOOPS;
   w->launches = p.splits > 1 ? 2 : 1;

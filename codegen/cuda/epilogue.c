@@ -294,7 +294,7 @@ static int64_t place_sums(Chain *c, int64_t *combine_from, int64_t *combine_rows
   int64_t from = round_up(conv_template_workspace(&c->shape), 64), rows = conv_template_rows(),
           channels = c->k->domain.dim[c->k->domain.rank - 1], pitch;
   if (!c->e.n_sums) return from;
-  int64_t blocks = (nn_type_elements(&c->k->domain) / channels + rows - 1) / rows,
+  int64_t blocks = divide_up(nn_type_elements(&c->k->domain) / channels, rows),
           bytes = schedule_combine_plan(c->k, rows, from, &pitch);
   c->shape.partials = from / 4;
   c->shape.partials_pitch = pitch / 4;

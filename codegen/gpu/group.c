@@ -13,6 +13,7 @@
 #include "codegen/offsets.h"
 #include "passes/plan/plan.h"
 #include "support/alloc.h"
+#include "support/integers.h"
 #include "support/text.h"
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -249,7 +250,7 @@ int64_t gpu_total_part(int64_t elements) {
 
 static void add_waiting(Finder *f, int body, MlirOperation call, const BytesList *bytes) {
   Waiting *w = &f->waiting[body];
-  int64_t elements = domain_elements(call), part = gpu_total_part(elements), parts = (elements + part - 1) / part;
+  int64_t elements = domain_elements(call), part = gpu_total_part(elements), parts = divide_up(elements, part);
   bool large = f->out->bodies[body].kind == GROUP_LARGE_TOTAL;
   if (large && w->parts + parts > GROUP_TOTAL_PARTS) end_waiting(f, body);
   w->parts += parts;

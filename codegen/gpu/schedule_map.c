@@ -4,6 +4,7 @@
 
 #include "codegen/gpu/schedule.h"
 #include "support/alloc.h"
+#include "support/integers.h"
 #include "support/text.h"
 
 #define THREADS 256
@@ -12,7 +13,7 @@
 // Rows that begin at no multiple of 16 bytes: a block makes SINGLES x THREADS neighbours of one row.
 static void map_odd_rows(GpuModule *m, const Kernel *k, const Nest *nest, int64_t rows, int64_t extent,
                          EmittedKernel *out) {
-  int64_t tile = SINGLES * THREADS, tiles = (extent + tile - 1) / tile;
+  int64_t tile = SINGLES * THREADS, tiles = divide_up(extent, tile);
   int groups[NN_MAX_RANK];
   for (int g = 0; g + 1 < nest->n; g++) groups[g] = g;
   char *space = text_format("grid %lld x %d threads, %d x 1 elements a thread along %lld of %lld",
@@ -63,7 +64,7 @@ void schedule_map(GpuModule *m, const Kernel *k, EmittedKernel *out) {
     map_odd_rows(m, k, &nest, outer, extent, out);
     return;
   }
-  int64_t whole = outer * vectors, threads = whole + rest, blocks = (threads + THREADS - 1) / THREADS;
+  int64_t whole = outer * vectors, threads = whole + rest, blocks = divide_up(threads, THREADS);
   char *space = text_format("grid %lld x %d threads, %d elements a thread along %lld of %lld", (long long)blocks,
                             THREADS, lanes, (long long)extent, (long long)(outer * extent));
   kernel_comment(&m->m, k, space);

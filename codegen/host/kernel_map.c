@@ -5,6 +5,7 @@
 
 #include "codegen/host/host.h"
 #include "support/alloc.h"
+#include "support/integers.h"
 #include "support/text.h"
 
 #define BLOCK 4096   // elements of the innermost axis per outer iteration
@@ -65,7 +66,7 @@ void kernel_emit_map(KernelModule *m, const Kernel *k, EmittedKernel *out) {
     outer *= nest.extent[g];
     groups[g] = g;
   }
-  int64_t blocks = extent > 2 * BLOCK ? (extent + BLOCK - 1) / BLOCK : 1;
+  int64_t blocks = extent > 2 * BLOCK ? divide_up(extent, BLOCK) : 1;
   char *space = describe(&nest, blocks, outer);
   kernel_comment(m, k, space);
   free(space);

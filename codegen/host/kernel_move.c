@@ -54,7 +54,7 @@ static void pad_copy_row(Emitter *e, const Pad *pad, Value to, Value from) {
              emit_index_with(e, "addi", from, first * pad->inner), dtype, n * pad->inner);
     return;
   }
-  int64_t first = low >= 0 ? 0 : (-low + step - 1) / step,
+  int64_t first = low >= 0 ? 0 : divide_up(-low, step),
           last = y - 1 - low >= 0 ? smaller(x - 1, (y - 1 - low) / step) : -1;
   if (last < first) return;
   Value i = for_begin(e, emit_i64(e, first), emit_i64(e, last + 1), 1, 0, NULL, NULL, NULL);
@@ -89,7 +89,7 @@ static void emit_concat(KernelModule *m, const Kernel *k, MlirOperation op, Emit
   kernel_comment(m, k, "one launch per operand; outer loop: rows x blocks of the joined axis");
   for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++) {
     int arg = nn_value_index(mlirOperationGetOperand(op, i));
-    int64_t run = k->arg[arg].dim[axis] * inner, blocks = (run + COPY_BLOCK - 1) / COPY_BLOCK;
+    int64_t run = k->arg[arg].dim[axis] * inner, blocks = divide_up(run, COPY_BLOCK);
     char *symbol = i ? text_format("%s_launch%d", k->name, (int)i) : copy_string(k->name);
     Emitter e;
     Value p = begin(&e, m, k, symbol), bytes = emit_i64(&e, run * nn_dtype_bytes(y->dtype));
@@ -172,8 +172,8 @@ static void emit_scatter_add(KernelModule *m, const Kernel *k, MlirOperation op,
   int source = nn_value_index(mlirOperationGetOperand(op, 0)), indices = nn_value_index(mlirOperationGetOperand(op, 1));
   const NnType *t = &k->result_type[0];
   int64_t rows = t->dim[0], row = move_product(t->dim, 1, t->rank), n = nn_type_elements(&k->arg[indices]);
-  int64_t ranges = smaller(rows, row < 64 ? 8 : 32), size = (rows + ranges - 1) / ranges;
-  ranges = (rows + size - 1) / size;
+  int64_t ranges = smaller(rows, row < 64 ? 8 : 32), size = divide_up(rows, ranges);
+  ranges = divide_up(rows, size);
   kernel_comment(m, k, "outer loop: ranges of the table's rows; each goes through all indices");
   Emitter e;
   Value p = begin(&e, m, k, k->name);

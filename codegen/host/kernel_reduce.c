@@ -33,19 +33,18 @@ static int choose_tile(const Reduce *r) {
 #define CHUNK_VECTORS 4096   // and so many in a chunk
 
 static void plan_stream(Reduce *r) {
-  int64_t vectors = (r->vector_extent + r->lanes - 1) / r->lanes,
-          blocks = (vectors + BLOCK_VECTORS - 1) / BLOCK_VECTORS;
-  vectors = (vectors + blocks - 1) / blocks;
+  int64_t vectors = divide_up(r->vector_extent, r->lanes), blocks = divide_up(vectors, BLOCK_VECTORS);
+  vectors = divide_up(vectors, blocks);
   r->stream = true;
   r->block = vectors * r->lanes;
-  int64_t rows = CHUNK_VECTORS / vectors, parts = r->outer_extent * blocks, chunks = (r->row_extent + rows - 1) / rows;
+  int64_t rows = CHUNK_VECTORS / vectors, parts = r->outer_extent * blocks, chunks = divide_up(r->row_extent, rows);
   // Enough parts for the threads of a larger machine, if their chunks stay worth the combining.
-  if (parts * chunks < 32) chunks = (32 + parts - 1) / parts;
+  if (parts * chunks < 32) chunks = divide_up(32, parts);
   if (chunks > r->row_extent / 16) chunks = r->row_extent / 16;
   if (chunks > MAX_CHUNKS) chunks = MAX_CHUNKS;
   if (chunks < 1) chunks = 1;
-  r->chunk_size = round_up((r->row_extent + chunks - 1) / chunks, STREAM_ROWS);
-  r->n_chunks = (r->row_extent + r->chunk_size - 1) / r->chunk_size;
+  r->chunk_size = round_up(divide_up(r->row_extent, chunks), STREAM_ROWS);
+  r->n_chunks = divide_up(r->row_extent, r->chunk_size);
 }
 
 static void plan_chunks(Reduce *r) {
@@ -56,10 +55,10 @@ static void plan_chunks(Reduce *r) {
     r->chunk_vector = r->row_extent == 1;
     int64_t per_row = r->chunk_vector ? 1 : r->vector_extent,
             total = r->chunk_vector ? r->vector_extent : r->row_extent;
-    r->chunk_size = (4096 + per_row - 1) / per_row;
-    if (total / r->chunk_size > MAX_CHUNKS) r->chunk_size = (total + MAX_CHUNKS - 1) / MAX_CHUNKS;
+    r->chunk_size = divide_up(4096, per_row);
+    if (total / r->chunk_size > MAX_CHUNKS) r->chunk_size = divide_up(total, MAX_CHUNKS);
     if (r->chunk_vector) r->chunk_size = round_up(r->chunk_size, step);
-    r->n_chunks = (total + r->chunk_size - 1) / r->chunk_size;
+    r->n_chunks = divide_up(total, r->chunk_size);
   } else if (r->k->kind == KERNEL_COLUMN && r->n_units && r->row_extent >= 16 &&
              r->vector_extent >= STREAM_VECTORS * r->lanes) {
     plan_stream(r);
@@ -68,8 +67,8 @@ static void plan_chunks(Reduce *r) {
     int64_t tiles = r->outer_extent * reduce_tiles(r, r->tile);
     chunk = r->row_extent > 4096 || (r->row_extent >= 256 && tiles < 16);
     r->chunk_size = 64;
-    if (r->row_extent / r->chunk_size > MAX_CHUNKS) r->chunk_size = (r->row_extent + MAX_CHUNKS - 1) / MAX_CHUNKS;
-    r->n_chunks = (r->row_extent + r->chunk_size - 1) / r->chunk_size;
+    if (r->row_extent / r->chunk_size > MAX_CHUNKS) r->chunk_size = divide_up(r->row_extent, MAX_CHUNKS);
+    r->n_chunks = divide_up(r->row_extent, r->chunk_size);
   }
   if (!chunk || (r->n_chunks < 2 && !r->stream)) {
     r->n_stages = 0;

@@ -7,6 +7,7 @@
 
 #include "codegen/host/kernel_reduce.h"
 #include "support/alloc.h"
+#include "support/integers.h"
 #include "support/text.h"
 
 typedef struct Launch {
@@ -103,7 +104,7 @@ static void begin_launch(Emitter *e, KernelModule *m, const Reduce *r, const cha
 static void emit_partials(KernelModule *m, const Reduce *r, int stage, EmittedKernel *out) {
   char *symbol = launch_symbol(r, 2 * stage);
   int64_t tiles = r->lanes_on_reduced ? 1
-                  : r->stream         ? (r->vector_extent + r->block - 1) / r->block
+                  : r->stream         ? divide_up(r->vector_extent, r->block)
                                       : reduce_tiles(r, r->tile);
   text_add(&m->comment,
            "// launch %d: %lld rows x %lld chunks of %lld x %lld tiles, partial results to the workspace\n", 2 * stage,

@@ -4,6 +4,7 @@
 // that one pass is enough: the sum of squared differences from the mean is then at least a small constant part of that
 // from the pilot, and little is lost in subtracting.
 #include "codegen/host/kernel_reduce.h"
+#include "support/integers.h"
 
 #define PILOT_ROWS 8
 
@@ -146,7 +147,7 @@ static void pass(Stream *s, const bool *active, Value high, bool write) {
 }
 
 void reduce_emit_stream(Emitter *e, const Reduce *r, const StreamChunk *c) {
-  int64_t whole = r->vector_extent / r->lanes * r->lanes, blocks = (r->vector_extent + r->block - 1) / r->block;
+  int64_t whole = r->vector_extent / r->lanes * r->lanes, blocks = divide_up(r->vector_extent, r->block);
   Stream s = {.e = e, .r = r, .c = c};
   s.from = emit_index_with(e, "muli", c->block, r->block);
   s.to = emit_index_with(e, "minsi", emit_index_with(e, "addi", s.from, r->block), whole);

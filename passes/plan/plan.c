@@ -6,6 +6,7 @@
 #include "passes/plan/plan.h"
 #include "support/alloc.h"
 #include "support/bytes.h"
+#include "support/integers.h"
 
 typedef struct Planner {
   MlirModule module;
@@ -14,10 +15,6 @@ typedef struct Planner {
   PlanBase base;    // of the function at hand
   int64_t budget;   // bytes, 0: none
 } Planner;
-
-static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
-
-static MlirStringRef ref(const char *text) { return mlirStringRefCreateFromCString(text); }
 
 // The address of each value of the function, in the order of the model.
 static int64_t *value_addresses(const Planner *planner, const PlanProgram *p, const PlanLayout *l) {

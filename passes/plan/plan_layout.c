@@ -11,6 +11,7 @@
 #include "support/alloc.h"
 #include "support/bytes.h"
 #include "support/input_error.h"
+#include "support/integers.h"
 #include "support/text.h"
 
 static int step_at(const PlanLayout *l, int position) { return l->exec ? l->exec[position] : position; }
@@ -443,13 +444,8 @@ static PlanPlace add_persistent(PlanPersistent *p, const void *key, int64_t byte
   ptr_map_set(&p->ids, key, p->n);
   *ARRAY_ADD(p->places, p->n) = place;
   if (far) p->far_total += far_blocks(bytes);
-  else p->total += (bytes + alignment - 1) / alignment * alignment;
-}
-
-char *plan_argument_name(MlirOperation func, int arg) {
-  MlirAttribute a = nn_arg_attr(func, arg, ATTR_name);
-  if (mlirAttributeIsNull(a) || !mlirAttributeIsAString(a)) return text_format("arg%d", arg);
-  return nn_string_copy(mlirStringAttrGetValue(a));
+  else p->total += round_up(bytes, alignment);
+  return place;
 }
 
 void plan_persistent_build(PlanPersistent *p, MlirModule module, const NnTarget *target) {

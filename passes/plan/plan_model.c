@@ -6,10 +6,9 @@
 
 #include "passes/plan/plan.h"
 #include "support/alloc.h"
+#include "support/integers.h"
 
-int64_t plan_align(const PlanProgram *p, int64_t bytes) {
-  return (bytes + p->alignment - 1) / p->alignment * p->alignment;
-}
+int64_t plan_align(const PlanProgram *p, int64_t bytes) { return round_up(bytes, p->alignment); }
 
 bool plan_is_sum_over_ranks(const PlanStep *s) {
   return nn_op_of(s->op) == NN_OP_all_reduce || nn_op_of(s->op) == NN_OP_reduce_scatter;

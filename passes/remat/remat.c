@@ -7,6 +7,7 @@
 #include "passes/remat/remat.h"
 #include "support/alloc.h"
 #include "support/bytes.h"
+#include "support/integers.h"
 
 static const int64_t ANY_BUDGET = INT64_MAX / 4;   // of memory far away, in bytes
 static const double HINT_EFFORT = 0.1;             // of the search for what an error says of memory far away

@@ -8,6 +8,7 @@
 #include "passes/rewrite.h"
 #include "passes/simplify/simplify.h"
 #include "support/bytes.h"
+#include "support/integers.h"
 
 enum { SPARE = 16 };   // at most a sixteenth more columns
 
@@ -16,7 +17,7 @@ static int64_t aligned_columns(int64_t n, NnDtype dtype, int64_t bytes) {
   int64_t least = bytes / nn_dtype_bytes(dtype);
   if (least <= 1 || n % least == 0) return n;
   for (int64_t step = 8 * least; step >= least; step /= 8) {
-    int64_t more = (n + step - 1) / step * step;
+    int64_t more = round_up(n, step);
     if ((more - n) * SPARE <= n) return more;
   }
   return n;

@@ -11,6 +11,7 @@
 #include "passes/rewrite.h"
 #include "passes/simplify/simplify.h"
 #include "support/bytes.h"
+#include "support/integers.h"
 
 enum {
   TILE_ROWS = 128,           // of a GPU's product: the rows of a chunk are whole tiles
@@ -93,7 +94,7 @@ static Rows cut(NnBuilder *b, const Scores *s, int64_t n) {
   NnType x = nn_value_type(nn_operand(s->op[0], 0));
   Rows r = {.n = rows_of(nn_result(s->op[0], 0))};
   r.x = nn_reshape(b, nn_operand(s->op[0], 0), 2, (int64_t[]){r.n, x.dim[x.rank - 1]});
-  r.each = ((r.n + TILE_ROWS - 1) / TILE_ROWS + n - 1) / n * TILE_ROWS;
+  r.each = divide_up(divide_up(r.n, TILE_ROWS), n) * TILE_ROWS;
   return r;
 }
 

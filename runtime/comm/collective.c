@@ -6,6 +6,7 @@
 
 #include "runtime/comm/comm.h"
 #include "runtime/runtime.h"
+#include "support/integers.h"
 
 // In the thread of the lane: the team computes meanwhile. sum = ((0 + parts[0]) + parts[1]) + …, or with the sum itself
 // in place of 0; one of the parts may be where the sum is. Read and written once, however many ranks there are.
@@ -93,8 +94,6 @@ static void all_reduce(const NncCollective *c, char *data, void *staging) {
 static int64_t part_length(const NncCollective *c, int64_t elements) {
   return elements_per_rank(elements, dtype_bytes(c->dtype), c->ranks);
 }
-
-static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
 // Elements [from, from + n) of rank r's part, with zeros behind the end of the tensor.
 static void copy_from_part(const NncCollective *c, const char *tensor, int64_t elements, int r, int64_t from, int64_t n,

@@ -7,6 +7,7 @@
 #include "runtime/cuda/cuda.h"
 #include "runtime/library.h"
 #include "support/bytes.h"
+#include "support/integers.h"
 
 enum { THREADS = 256 };   // as codegen/cuda/collective.c
 
@@ -31,8 +32,6 @@ typedef struct Collective {
 } Collective;
 
 static void *pointer(CUdeviceptr p) { return (void *)(uintptr_t)p; }
-
-static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
 static bool copy(const Collective *c, CUdeviceptr to, CUdeviceptr from, int64_t bytes) {
   return bytes == 0 || to == from || CUDA(c->m, c->s->label, MemcpyDtoDAsync, to, from, (size_t)bytes, c->stream);

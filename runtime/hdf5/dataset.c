@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "runtime/hdf5/hdf5.h"
+#include "support/integers.h"
 
 enum { MAX_ROOM_BYTES = 256 << 20 };   // for the chunks that one record is in, of each thread
 
@@ -61,9 +62,7 @@ static void swap_bytes(char *p, int64_t bytes, int64_t element) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Chunks
 
-static int64_t block_bytes(const Hdf5 *h) {
-  return (h->rows * h->record_bytes + NNC_ALIGN - 1) / NNC_ALIGN * NNC_ALIGN;
-}
+static int64_t block_bytes(const Hdf5 *h) { return round_up(h->rows * h->record_bytes, NNC_ALIGN); }
 
 static int64_t room_bytes(const Hdf5 *h) {
   return (int64_t)sizeof(Room) + block_bytes(h) + 2 * h->buffer_bytes + HDF5_ZLIB_BYTES;
@@ -76,7 +75,7 @@ static void put_chunk(const Hdf5 *h, int64_t number, int64_t n, const char *valu
   int last = l->rank - 1;
   int64_t begin[NNC_MAX_RANK + 1] = {0}, index[NNC_MAX_RANK + 1] = {0}, lines = 1;
   for (int i = last; i > 0; i--) {
-    int64_t grid = (l->dim[i] + l->side[i] - 1) / l->side[i];
+    int64_t grid = divide_up(l->dim[i], l->side[i]);
     begin[i] = number % grid * l->side[i];
     number /= grid;
   }
@@ -175,7 +174,7 @@ static bool open_dataset(Hdf5 *h, const DataSource *s, Column *c) {
   h->record_bytes = c->record_bytes;
   h->rows = l->at >= 0 ? 0 : l->side[0] < l->dim[0] ? l->side[0] : l->dim[0];
   h->chunks_of_rows = 1;
-  for (int i = 1; i < l->rank && l->at < 0; i++) h->chunks_of_rows *= (l->dim[i] + l->side[i] - 1) / l->side[i];
+  for (int i = 1; i < l->rank && l->at < 0; i++) h->chunks_of_rows *= divide_up(l->dim[i], l->side[i]);
   h->buffer_bytes = l->at < 0 ? hdf5_buffer_bytes(l) : 0;
   h->store.bytes = l->n_chunks * (int64_t)sizeof *l->chunks;
   data_range(s, l->dim[0], &begin, &end);

@@ -4,6 +4,7 @@
 #include <zlib.h>
 
 #include "runtime/hdf5/hdf5.h"
+#include "support/integers.h"
 
 int64_t hdf5_chunk_bytes(const Hdf5Layout *l) {
   int64_t bytes = dtype_bytes(l->dtype);
@@ -15,7 +16,7 @@ int64_t hdf5_buffer_bytes(const Hdf5Layout *l) {
   int64_t bytes = hdf5_chunk_bytes(l) + 4 * HDF5_MAX_FILTERS;
   for (int64_t i = 0; i < l->n_chunks; i++)
     if (l->chunks[i].bytes > bytes) bytes = l->chunks[i].bytes;
-  return (bytes + NNC_ALIGN - 1) / NNC_ALIGN * NNC_ALIGN;
+  return round_up(bytes, NNC_ALIGN);
 }
 
 typedef struct Memory {

@@ -5,6 +5,7 @@
 #include <stddef.h>
 
 #include "codegen/cuda/template/template_attention.h"
+#include "support/integers.h"
 
 bool attention_supported(const Attention *a) {
   const AttentionStrides *s[] = {&a->q, &a->k, &a->v, &a->o};
@@ -19,7 +20,7 @@ bool attention_supported(const Attention *a) {
 // How many tiles of keys the block's rows see.
 Val attention_tiles_end(AttentionBlock *x) {
   Build *b = &x->b;
-  int64_t all = (x->n_columns + x->n - 1) / x->n;
+  int64_t all = divide_up(x->n_columns, x->n);
   if (!x->a->causal) return build_i32(b, all);
   int64_t rows = 16 * x->warps;
   Val seen = build_max(b, build_add(b, x->first_row, build_i32(b, rows + x->a->n_keys - x->a->n_queries)),

@@ -5,6 +5,7 @@
 #include <stddef.h>
 
 #include "codegen/cuda/template/template_attention.h"
+#include "support/integers.h"
 
 void attention_copy_columns(AttentionBlock *x, const AttentionColumns *c, Val head, Val tile, Val parity) {
   Build *b = &x->b;
@@ -237,7 +238,7 @@ void attention_backward_kv(LLVMModuleRef module, const Attention *a, const char 
                               {attention_allocate(&x, 8 * x.n), attention_allocate(&x, 8 * x.n)}};
   Pipeline pipeline = {.heads = a->heads / a->groups,
                        .first = attention_tiles_begin(&x),
-                       .end = build_i32(b, (a->n_queries + x.n - 1) / x.n)};
+                       .end = build_i32(b, divide_up(a->n_queries, x.n))};
   attention_stream(&x, &streams[0], x.p.q, &a->q, x.head);
   attention_stream(&x, &streams[1], x.p.dy, &a->o, x.head);
   attention_rows(&x, &keys, x.p.k, &a->k, x.group);

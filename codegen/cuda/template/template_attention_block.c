@@ -3,6 +3,7 @@
 #include <stddef.h>
 
 #include "codegen/cuda/template/template_attention.h"
+#include "support/integers.h"
 
 // ---------------------------------------------------------------------------------------------------------------------
 // All kernels
@@ -115,7 +116,7 @@ void attention_begin(AttentionBlock *x, LLVMModuleRef module, const Attention *a
   Build *b = &x->b;
   x->p = attention_declare(b, module, a, kernel, name, 32 * x->warps);
   x->shared = a->wgmma ? build_wgmma_base(b) : build_shared_base(b);
-  int64_t rows = 16 * x->warps, blocks = (x->n_rows + rows - 1) / rows, shared = a->heads / a->groups;
+  int64_t rows = 16 * x->warps, blocks = divide_up(x->n_rows, rows), shared = a->heads / a->groups;
   *launch = (TemplateLaunch){.grid = {blocks, keys ? a->groups : a->heads, a->batch}, .threads = 32 * x->warps};
   Val block, head = NULL;
   if (a->wgmma) attention_wgmma_place(x, keys, launch->grid, &block, &head);

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "codegen/cuda/template/template_attention.h"
+#include "support/integers.h"
 
 enum { WARPS = 4, COLUMNS = 4 };   // COLUMNS times 32 columns of the result to a warp; more are other blocks
 
@@ -122,7 +123,7 @@ static void begin(Plain *x, Branch *branch, LLVMModuleRef module, const Attentio
   build_min_blocks(b, 4);
   x->type = a->type == TILE_F64 ? b->f64 : b->f32;
   int64_t parts = (a->head_dim + 32 * COLUMNS - 1) / (32 * COLUMNS);
-  *launch = (TemplateLaunch){.grid = {(n_rows + WARPS - 1) / WARPS, heads * parts, a->batch}, .threads = 32 * WARPS};
+  *launch = (TemplateLaunch){.grid = {divide_up(n_rows, WARPS), heads * parts, a->batch}, .threads = 32 * WARPS};
   Val block = build_block_id(b, 'x'), y = build_block_id(b, 'y');
   x->batch = build_block_id(b, 'z');
   x->row = build_add(b, build_mul(b, block, build_i32(b, WARPS)), b->warp);

@@ -5,6 +5,7 @@
 #include <stddef.h>
 
 #include "codegen/cuda/template/template_attention_wgmma.h"
+#include "support/integers.h"
 
 typedef struct Gradient {
   AttentionBlock x;
@@ -118,7 +119,7 @@ void attention_wgmma_backward_kv(LLVMModuleRef module, const Attention *a, const
                                  {attention_allocate(x, 8 * x->n), attention_allocate(x, 8 * x->n)}};
   g.pipeline = (Pipeline){.heads = a->heads / a->groups,
                           .first = attention_tiles_begin(x),
-                          .end = build_i32(b, (a->n_queries + x->n - 1) / x->n)};
+                          .end = build_i32(b, divide_up(a->n_queries, x->n))};
   copy_first(&g);
   Sums sums[2];   // dv, dk
   for (int i = 0; i < 2; i++) attention_sums(x, &sums[i]);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "codegen/cuda/template/template_conv.h"
+#include "support/integers.h"
 #include "support/text.h"
 
 typedef struct Fold {
@@ -92,9 +93,8 @@ char *conv_fold_symbol(const ConvShape *c) {
 
 void conv_fold_launch(const ConvShape *c, TemplateLaunch *launch) {
   conv_template_launch(c, conv_template_launches(c) - 1, launch);
-  int64_t tiles = (launch->numbers[CONV_POSITIONS] + CONV_ROWS - 1) / CONV_ROWS,
-          parts = (tiles + CONV_FOLD - 1) / CONV_FOLD;
-  launch->grid[0] = (parts * launch->numbers[CONV_RESULT_CHANNELS] + CONV_THREADS - 1) / CONV_THREADS;
+  int64_t tiles = divide_up(launch->numbers[CONV_POSITIONS], CONV_ROWS), parts = divide_up(tiles, CONV_FOLD);
+  launch->grid[0] = divide_up(parts * launch->numbers[CONV_RESULT_CHANNELS], CONV_THREADS);
   launch->grid[1] = launch->grid[2] = 1;
   launch->shared_bytes = 0;
 }

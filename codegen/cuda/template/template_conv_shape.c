@@ -5,9 +5,9 @@
 
 #include "codegen/cuda/cuda.h"
 #include "codegen/cuda/template/template_conv.h"
+#include "support/integers.h"
 #include "support/text.h"
 
-static int64_t tiles(int64_t n, int64_t tile) { return (n + tile - 1) / tile; }
 static int64_t channels_in(const ConvShape *c) { return c->c / c->groups; }
 static int64_t channels_out(const ConvShape *c) { return c->o / c->groups; }
 static int64_t weights(const ConvShape *c) { return c->o * channels_in(c) * c->kh * c->kw; }
@@ -19,7 +19,7 @@ static bool is_wide(const ConvShape *c, int64_t wide_blocks) {
   enum { LEAST_STEPS = 8 };
   if (c->pass == NNC_CONV_WEIGHT_GRAD) {   // the parts of the depth are as many as there are to be blocks
     int64_t columns = channels_in(c) * c->kh * c->kw,
-            results = c->groups * tiles(channels_out(c), CONV_COLUMNS) * (columns / CONV_WIDE_COLUMNS);
+            results = c->groups * divide_up(channels_out(c), CONV_COLUMNS) * (columns / CONV_WIDE_COLUMNS);
     return channels_out(c) > CONV_COLUMNS / 2 && columns % CONV_WIDE_COLUMNS == 0 &&
            c->n * c->oh * c->ow * results >= wide_blocks * LEAST_STEPS * conv_depth_block(c);
   }
@@ -27,8 +27,8 @@ static bool is_wide(const ConvShape *c, int64_t wide_blocks) {
   int64_t columns = input_gradient ? channels_in(c) : channels_out(c),
           depth = input_gradient ? channels_out(c) : channels_in(c);
   int64_t rows = c->n * (input_gradient ? c->h * c->w : c->oh * c->ow);
-  return columns % CONV_WIDE_COLUMNS == 0 && tiles(depth, conv_depth_block(c)) * c->kh * c->kw >= LEAST_STEPS &&
-         tiles(rows, CONV_ROWS) * (columns / CONV_WIDE_COLUMNS) * c->groups >= wide_blocks;
+  return columns % CONV_WIDE_COLUMNS == 0 && divide_up(depth, conv_depth_block(c)) * c->kh * c->kw >= LEAST_STEPS &&
+         divide_up(rows, CONV_ROWS) * (columns / CONV_WIDE_COLUMNS) * c->groups >= wide_blocks;
 }
 
 bool conv_shape(const NncConv *c, TileType type, int64_t wide_blocks, ConvShape *shape) {
@@ -105,8 +105,8 @@ int conv_parts(const ConvShape *c) {
   enum { BLOCKS = 264, LEAST_STEPS = 8 };   // two for each multiprocessor of a large GPU, or one
   if (c->pass != NNC_CONV_WEIGHT_GRAD) return 1;
   if (c->grouped) return conv_grouped_parts(c);
-  int64_t results = c->groups * tiles(channels_out(c), conv_tile_channels(c)) *
-                    tiles(channels_in(c) * c->kh * c->kw, conv_gradient_columns(c));
+  int64_t results = c->groups * divide_up(channels_out(c), conv_tile_channels(c)) *
+                    divide_up(channels_in(c) * c->kh * c->kw, conv_gradient_columns(c));
   int64_t parts = (c->wide ? BLOCKS / 2 : BLOCKS) / results,
           most = c->n * c->oh * c->ow / (LEAST_STEPS * conv_depth_block(c));
   if (parts > most) parts = most;
@@ -169,13 +169,13 @@ static void set_numbers(const ConvShape *c, int32_t *out) {
   out[CONV_RESULT_ROWS] = (int32_t)channels_out(c);
   out[CONV_RESULT_CHANNELS] = (int32_t)(input_gradient ? c->c : c->o);
   out[CONV_GROUPS] = (int32_t)c->groups;
-  out[CONV_STEPS] = (int32_t)(c->kh * c->kw * tiles(depth, block));
+  out[CONV_STEPS] = (int32_t)(c->kh * c->kw * divide_up(depth, block));
   out[CONV_WEIGHTS] = (int32_t)weights(c);
-  out[CONV_PART_POSITIONS] = (int32_t)(tiles(tiles(c->n * c->oh * c->ow, conv_parts(c)), block) * block);
-  set_divisor(out, CONV_TAP_STEPS, tiles(depth, block));
+  out[CONV_PART_POSITIONS] = (int32_t)(divide_up(divide_up(c->n * c->oh * c->ow, conv_parts(c)), block) * block);
+  set_divisor(out, CONV_TAP_STEPS, divide_up(depth, block));
   set_divisor(out, CONV_KERNEL_WIDTH, c->kw);
   set_divisor(out, CONV_TAPS, c->kh * c->kw);
-  set_divisor(out, CONV_COLUMN_TILES, tiles(columns, conv_tile_channels(c)));
+  set_divisor(out, CONV_COLUMN_TILES, divide_up(columns, conv_tile_channels(c)));
   set_divisor(out, CONV_CHANNELS_IN, channels_in(c));
   set_divisor(out, CONV_CHANNELS_OUT, channels_out(c));
   set_divisor(out, CONV_PARTS, conv_parts(c));
@@ -189,7 +189,7 @@ static void set_numbers(const ConvShape *c, int32_t *out) {
 
 void conv_template_launch(const ConvShape *c, int which, TemplateLaunch *launch) {
   bool last = which == conv_template_launches(c) - 1, weight_gradient = c->pass == NNC_CONV_WEIGHT_GRAD;
-  *launch = (TemplateLaunch){.grid = {tiles(weights(c), CONV_THREADS), 1, 1},
+  *launch = (TemplateLaunch){.grid = {divide_up(weights(c), CONV_THREADS), 1, 1},
                              .threads = CONV_THREADS,
                              .n_numbers = CONV_NUMBERS};
   set_numbers(c, launch->numbers);
@@ -203,10 +203,10 @@ void conv_template_launch(const ConvShape *c, int which, TemplateLaunch *launch)
                              depth * element +
                          (c->wgmma ? WGMMA_PADDING : 0);
   if (weight_gradient) {
-    launch->grid[0] = tiles(channels_in(c) * c->kh * c->kw, conv_gradient_columns(c));
-    launch->grid[1] = tiles(channels_out(c), channels);
+    launch->grid[0] = divide_up(channels_in(c) * c->kh * c->kw, conv_gradient_columns(c));
+    launch->grid[1] = divide_up(channels_out(c), channels);
   } else {   // neighbouring blocks share rows, and the y axis of a grid is too short for them
-    launch->grid[0] = tiles(launch->numbers[CONV_POSITIONS], CONV_ROWS) * launch->numbers[CONV_COLUMN_TILES];
+    launch->grid[0] = divide_up(launch->numbers[CONV_POSITIONS], CONV_ROWS) * launch->numbers[CONV_COLUMN_TILES];
   }
   launch->grid[2] = c->groups * conv_parts(c);
 }

@@ -3,6 +3,7 @@
 // group's other channels: each vector of weights serves four pixels, each vector of elements all its channels. One
 // kernel serves all shapes of one width of vectors. Sums are f32 or f64, whatever the type in memory.
 #include "codegen/cuda/template/template_conv.h"
+#include "support/integers.h"
 #include "support/text.h"
 
 enum { STRIP = 4 };
@@ -26,7 +27,7 @@ static int64_t vectors(const ConvShape *c) { return c->groups * results(c) / con
 static int64_t positions(const ConvShape *c) {
   return c->pass == NNC_CONV_INPUT_GRAD ? c->n * c->h * c->w : c->n * c->oh * c->ow;
 }
-static int64_t threads(const ConvShape *c) { return (positions(c) + STRIP - 1) / STRIP * vectors(c); }
+static int64_t threads(const ConvShape *c) { return divide_up(positions(c), STRIP) * vectors(c); }
 
 bool conv_grouped_shape(const NncConv *c, int64_t wide_blocks, ConvShape *shape) {
   if (c->groups == 1 || !conv_shape(c, tile_type(c->dtype), wide_blocks, shape)) return false;
@@ -49,7 +50,7 @@ void conv_grouped_launch(const ConvShape *c, TemplateLaunch *launch) {
     return;
   }
   template_divisor(launch->numbers + CONV_COLUMN_TILES, vectors(c));
-  launch->grid[0] = (threads(c) + CONV_THREADS - 1) / CONV_THREADS;
+  launch->grid[0] = divide_up(threads(c), CONV_THREADS);
   launch->grid[1] = launch->grid[2] = 1;
   launch->shared_bytes = 0;
 }

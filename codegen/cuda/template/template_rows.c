@@ -4,6 +4,7 @@
 // bitonic network whose comparisons all go upwards (Batcher, 1968), so that what is missing to a power of two needs no
 // place; adds by indices as the owner of every 256th element, in the order of the indices.
 #include "codegen/cuda/template/template.h"
+#include "support/integers.h"
 
 enum { THREADS = 256, SORT_THREADS = 512, COLUMNS = 32, SHORT = 32, SHARED_WORDS = 4096 };
 
@@ -46,7 +47,7 @@ void rows_template_launch(const NncRows *r, TemplateLaunch *l) {
   int64_t threads = is_sort(r) ? SORT_THREADS : THREADS,
           items = r->kind == NNC_ROWS_TAKE ? r->outer * r->count * r->inner : row_count(r);
   bool one_each = r->kind == NNC_ROWS_TAKE || by_column(r);
-  *l = (TemplateLaunch){.grid = {one_each ? (items + threads - 1) / threads : items, 1, 1}, .threads = (int)threads};
+  *l = (TemplateLaunch){.grid = {one_each ? divide_up(items, threads) : items, 1, 1}, .threads = (int)threads};
   if (is_sort(r) && in_shared(r)) l->shared_bytes = (int)(8 * r->length);
   if (is_scan(r) && !one_each) l->shared_bytes = 2 * 8 * THREADS;
 }
