@@ -16,6 +16,14 @@ MlirModule nn_module_of(MlirOperation op) {
   return mlirModuleFromOperation(root);
 }
 
+char *nn_scan_name(const NnScan *scan, const char *suffix) {
+  char name[128];
+  nn_attr_str(scan->body, "sym_name", name, sizeof name, "scan");
+  char *end = strstr(name, "_body");
+  if (end) *end = 0;
+  return text_format("%s_%s", name, suffix);
+}
+
 bool nn_is_scan_body(MlirOperation func) { return nn_has_attr(func, ATTR_scan_body); }
 
 static MlirOperation function_named(MlirModule module, MlirStringRef wanted) {

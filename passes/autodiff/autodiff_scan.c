@@ -411,33 +411,27 @@ static void give_back(Backward *w, MlirOperation call, int n_tied, const NnScan 
                                                                    : make_later(w, call, backward, &w->later[i]);
 }
 
-// "train_scan_backward" of the step "train_scan_body"
-static void backward_name(const Backward *w, const char *suffix, char *name, size_t size) {
-  enum { ROOM = 16 };
-  nn_attr_str(w->forward.body, "sym_name", name, size - ROOM, "scan");
-  char *end = strstr(name, "_body");
-  strcpy(end ? end : name + strlen(name), suffix);
-}
-
 static void scan_backward(Backward *w, MlirModule module) {
-  char name[128];
   add_arguments(w);
   sweep_step(w);
   NnScan backward;
   int *owner = add_results(w, &backward), n_tied = backward.n_tied;
-  backward_name(w, has_segments(w) ? "_segment" : "_backward", name, sizeof name);
+  char *name = nn_scan_name(&w->forward, has_segments(w) ? "segment" : "backward");
   MlirOperation call = nn_scan_outline(&w->outer, module, name, w->block, &backward, w->operands.items,
                                        w->results.items);
   if (has_segments(w)) {
     n_tied += w->n_later;
-    backward_name(w, "_backward", name, sizeof name);
+    free(name);
+    name = nn_scan_name(&w->forward, "backward");
     call = add_segments(w, module, name, call, &backward);
   }
   MlirAttribute callee = mlirOperationGetAttributeByName(w->v->op, mlirStringRefCreateFromCString("callee"));
   if (is_of_loss(w))
     mlirOperationSetAttributeByName(call, mlirStringRefCreateFromCString(ATTR_forward),
                                     mlirStringAttrGet(w->v->b->ctx, mlirFlatSymbolRefAttrGetValue(callee)));
+  free(name);
   give_back(w, call, n_tied, &backward, owner);
+  free(name);
   free(owner);
 }
 

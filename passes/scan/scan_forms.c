@@ -215,15 +215,6 @@ static NnType segment_type(NnType row, int64_t length) {
   return row;
 }
 
-// "train_scan_segments" of the step "train_scan_body"
-static char *name_of(const NnScan *f, const char *suffix) {
-  char name[128];
-  nn_attr_str(f->body, "sym_name", name, sizeof name, "scan");
-  char *end = strstr(name, "_body");
-  if (end) *end = 0;
-  return text_format("%s_%s", name, suffix);
-}
-
 // ---------------------------------------------------------------------------------------------------------------------
 // The forward loop
 
@@ -242,7 +233,7 @@ static NnScan make_steps(MlirModule module, const ScanPair *p, int64_t length, c
               .n_tied = f->n_stacked,
               .n_invariants = f->n_invariants,
               .n_outputs = f->n_outputs};
-  char *name = name_of(f, "steps_body");
+  char *name = nn_scan_name(f, "steps_body");
   Copy c = copy_begin(module, name, f->body);
   copy_args(&c, f->body, 0, f->n_slices + f->n_stacked + f->n_invariants);
   copy_all_ops(&c, f->body);
@@ -265,7 +256,7 @@ static NnScan make_steps(MlirModule module, const ScanPair *p, int64_t length, c
 // A loop inside of another's step: `steps`, in a function named after the loop and the suffix.
 static MlirOperation build_inner(NnBuilder *b, MlirModule module, const NnScan *f, const char *suffix,
                                  const NnScan *steps, const MlirValue *operands) {
-  char *name = name_of(f, suffix), *symbol = nn_free_symbol(module, name);
+  char *name = nn_scan_name(f, suffix), *symbol = nn_free_symbol(module, name);
   MlirOperation call = nn_scan_build(b, module, symbol, steps, operands);
   free(symbol);
   free(name);
@@ -282,7 +273,7 @@ static NnScan make_segments(MlirModule module, const ScanPair *p, int64_t length
               .n_stacked = f->n_stacked,
               .n_invariants = f->n_invariants,
               .n_outputs = steps.n_outputs};
-  char *name = name_of(f, "segments_body");
+  char *name = nn_scan_name(f, "segments_body");
   Copy c = copy_begin(module, name, f->body);
   int n_args = f->n_slices + f->n_stacked + f->n_invariants;
   MlirValue *operands = allocate_array((size_t)n_args, sizeof *operands);
@@ -336,7 +327,7 @@ static NnScan keep_in_step(MlirModule module, const ScanPair *p, const ScanKept 
   NnScan s = p->f;
   int n = s.n_stacked + s.n_outputs, n_args = s.n_slices + s.n_stacked + s.n_invariants;
   s.n_outputs += k->n;
-  char *name = name_of(&p->f, "keeping_body");
+  char *name = nn_scan_name(&p->f, "keeping_body");
   Copy c = copy_begin(module, name, p->f.body);
   copy_args(&c, p->f.body, 0, n_args);
   copy_all_ops(&c, p->f.body);
@@ -364,7 +355,7 @@ static NnScan read_in_step(MlirModule module, const ScanPair *p, const ScanKept 
                            const NnTarget *target) {
   NnScan s = p->steps;
   int n_args = s.n_slices + s.n_tied + s.n_invariants;
-  char *name = name_of(&p->f, "reading_body");
+  char *name = nn_scan_name(&p->f, "reading_body");
   Copy c = copy_begin(module, name, s.body);
   MlirOperation from = s.body;
   copy_args(&c, from, 0, s.n_slices);
@@ -402,7 +393,7 @@ static NnScan read_in_segment(MlirModule module, const ScanPair *p, const ScanKe
                               bool *unread, const NnTarget *target) {
   NnScan s = p->b;
   int n_args = s.n_slices + s.n_tied + s.n_invariants;
-  char *name = name_of(&p->f, "reading_segment_body");
+  char *name = nn_scan_name(&p->f, "reading_segment_body");
   Copy c = copy_begin(module, name, s.body);
   MlirOperation from = s.body;
   MlirValue *rows = allocate_array((size_t)k->n, sizeof *rows);
@@ -428,7 +419,7 @@ static NnScan make_again(MlirModule module, const ScanPair *p, const ScanKept *k
   NnScan again = k ? keep_in_step(module, p, k, target) : *f, s = p->b;
   again.length = length;
   s.n_invariants += f->n_invariants;
-  char *name = name_of(f, "again_body");
+  char *name = nn_scan_name(f, "again_body");
   Copy c = copy_begin(module, name, p->b.body);
   int n_carries = f->n_slices + f->n_stacked, n_own = p->b.n_slices + p->b.n_tied + p->b.n_invariants,
       n_operands = n_carries + f->n_invariants;
@@ -464,7 +455,7 @@ static NnScan make_again(MlirModule module, const ScanPair *p, const ScanKept *k
 // `label` says in tables what the loop does.
 static MlirOperation call_scan(NnBuilder *b, MlirModule module, const ScanPair *p, const NnScan *s, const char *suffix,
                                const MlirValue *operands, const char *label) {
-  char *name = name_of(&p->f, suffix), *symbol = nn_free_symbol(module, name);
+  char *name = nn_scan_name(&p->f, suffix), *symbol = nn_free_symbol(module, name);
   MlirOperation call = nn_scan_build(b, module, symbol, s, operands);
   nn_set_attr(nn_module_function(module, symbol), &NN_STR(ATTR_label, label));
   free(symbol);

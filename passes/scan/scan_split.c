@@ -100,11 +100,7 @@ static MlirOperation call_part(NnBuilder *b, MlirOperation call, NnScan s, int64
     operands[i] = nn_reshape(b, nn_rows(b, stack, s.reverse ? 0 : n_rows(stack) - 1, 1), t.rank, t.dim);
   }
   MlirModule module = nn_module_of(call);
-  char body[128];
-  nn_attr_str(s.body, "sym_name", body, sizeof body - 16, "scan");
-  char *end = strstr(body, "_body");
-  strcpy(end ? end : body + strlen(body), mlirOperationIsNull(before) ? "_first" : "_rest");
-  char *symbol = nn_free_symbol(module, body);
+  char *name = nn_scan_name(&s, mlirOperationIsNull(before) ? "first" : "rest"), *symbol = nn_free_symbol(module, name);
   s.length = n;
   MlirOperation part = nn_scan_build(b, module, symbol, &s, operands);
   if (!mlirOperationIsNull(before)) nn_set_unit(part, ATTR_rest);
