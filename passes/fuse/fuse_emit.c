@@ -37,15 +37,14 @@ typedef struct Draft {
 } Draft;
 
 typedef struct Known {
-  uint64_t hash;
-  Words key;
   MlirAttribute callee;
   MlirOperation func;
 } Known;
 struct FuseKernels {
   MlirModule module;
-  int n, capacity;   // capacity is a power of two, at most half full
-  Known *table;      // Owned
+  PtrMap ids;   // of a draft's key, as an attribute, which is unique: which of the items
+  int n;
+  Known *items;   // Owned
   int next_name;
 };
 
@@ -210,39 +209,9 @@ FuseKernels *fuse_kernels_create(MlirModule module) {
 }
 
 void fuse_kernels_destroy(FuseKernels *k) {
-  for (int i = 0; i < k->capacity; i++) free(k->table[i].key.items);
-  free(k->table);
+  ptr_map_free(&k->ids);
+  free(k->items);
   free(k);
-}
-
-static uint64_t hash_words(const Words *w) {
-  uint64_t h = 0xcbf29ce484222325u;
-  for (int i = 0; i < w->n; i++) {
-    h ^= w->items[i];
-    h *= 0x9E3779B97F4A7C15u;
-    h ^= h >> 29;
-  }
-  return h;
-}
-
-static Known *find_known(FuseKernels *k, uint64_t hash, const Words *key) {
-  int i = (int)(hash & (uint64_t)(k->capacity - 1));
-  for (;; i = (i + 1) & (k->capacity - 1)) {
-    Known *known = &k->table[i];
-    if (!known->key.n) return known;
-    if (known->hash == hash && known->key.n == key->n &&
-        !memcmp(known->key.items, key->items, (size_t)key->n * sizeof *key->items))
-      return known;
-  }
-}
-
-static void grow_known(FuseKernels *k) {
-  FuseKernels old = *k;
-  k->capacity = old.capacity ? 2 * old.capacity : 64;
-  k->table = allocate_array((size_t)k->capacity, sizeof *k->table);
-  for (int i = 0; i < old.capacity; i++)
-    if (old.table[i].key.n) *find_known(k, old.table[i].hash, &old.table[i].key) = old.table[i];
-  free(old.table);
 }
 
 // "sub+mul+relu": the arithmetic, each op once.
@@ -321,10 +290,10 @@ static void write_copies(MlirOperation func, const Draft *d) {
 }
 
 static const Known *kernel_for(FuseKernels *k, Draft *d) {
-  if (2 * (k->n + 1) > k->capacity) grow_known(k);
-  uint64_t hash = hash_words(&d->key);
-  Known *known = find_known(k, hash, &d->key);
-  if (known->key.n) return known;
+  MlirContext ctx = mlirModuleGetContext(k->module);
+  const void *key = mlirDenseI64ArrayGet(ctx, d->key.n, (const int64_t *)d->key.items).ptr;
+  int found = ptr_map_get(&k->ids, key);
+  if (found >= 0) return &k->items[found];
   char name[32], label[48];
   snprintf(name, sizeof name, "kernel_%d", k->next_name++);
   MlirLocation loc = mlirOperationGetLocation(d->ops.items[d->ops.n - 1]);
@@ -341,9 +310,9 @@ static const Known *kernel_for(FuseKernels *k, Draft *d) {
   label_of(d, label, sizeof label);
   nn_set_attr(func, &NN_STR(ATTR_label, label));
   write_copies(func, d);
-  *known = (Known){hash, d->key, mlirFlatSymbolRefAttrGet(mlirModuleGetContext(k->module), nn_string_ref(name)), func};
-  d->key = (Words){0};   // now the table's
-  k->n++;
+  ptr_map_set(&k->ids, key, k->n);
+  Known *known = ARRAY_ADD(k->items, k->n);
+  *known = (Known){mlirFlatSymbolRefAttrGet(ctx, nn_string_ref(name)), func};
   return known;
 }
 
