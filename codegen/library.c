@@ -18,8 +18,7 @@ static bool ends_with(const char *text, const char *end) {
 bool library_is_static(const CodegenOptions *options) { return ends_with(options->output, ".a"); }
 
 static char *text_attribute(MlirModule module, const char *name, const char *otherwise) {
-  MlirAttribute a = mlirOperationGetAttributeByName(mlirModuleGetOperation(module),
-                                                    mlirStringRefCreateFromCString(name));
+  MlirAttribute a = nn_attribute(mlirModuleGetOperation(module), name);
   if (mlirAttributeIsNull(a) || !mlirAttributeIsAString(a)) return copy_string(otherwise);
   MlirStringRef s = mlirStringAttrGetValue(a);
   return text_format("%.*s", (int)s.length, s.data);

@@ -196,8 +196,7 @@ static int place_id(Tables *w, MlirOperation op) {
   Text places = {0};
   add_places(loc, &places);
   if (places.size) {
-    const void *unique =
-        mlirStringAttrGet(mlirOperationGetContext(op), mlirStringRefCreateFromCString(text_c_string(&places))).ptr;
+    const void *unique = mlirStringAttrGet(mlirOperationGetContext(op), nn_string_ref(text_c_string(&places))).ptr;
     id = ptr_map_get(&w->place_ids, unique);
     if (id < 0) {
       id = w->n_places++;
@@ -398,7 +397,7 @@ static void add_library_step(Tables *w, const NnStep *s) {
 static void add_tap(Tables *w, const NnStep *s) {
   MlirValue v = mlirOperationGetOperand(s->op, 0);
   NnType type = nn_value_type(v);
-  char *name = string_of(mlirOperationGetAttributeByName(s->op, mlirStringRefCreateFromCString("name")));
+  char *name = string_of(nn_attribute(s->op, "name"));
   int64_t pitch = type.rank ? type.dim[type.rank - 1] : 1, columns = nn_attr_i64(s->op, "columns", pitch);
   int64_t shape[NN_MAX_RANK], rows = 0;
   int rank = nn_attr_i64s(s->op, "shape", shape, NN_MAX_RANK);
@@ -452,7 +451,7 @@ static void add_streamed(Text *t, MlirOperation func, int *count) {
     int64_t shape[NN_MAX_RANK];
     int rank = nn_attr_i64s(op, "shape", shape, NN_MAX_RANK);
     NnType type = nn_type(nn_value_type(mlirOperationGetOperand(op, 0)).dtype, rank, shape);
-    char *name = string_of(mlirOperationGetAttributeByName(op, mlirStringRefCreateFromCString("name")));
+    char *name = string_of(nn_attribute(op, "name"));
     add_tensor(t, name, "NNC_OUTPUT", &type, offset, -1, ",\"\",.streamed=true");
     offset += round_up(nn_type_bytes(&type), NNC_ALIGN);
     free(name);
@@ -513,7 +512,7 @@ static void add_function(Tables *w, MlirOperation func, int index, Text *out, Te
   add_results(w, out, func, &n_results);
   add_streamed(out, func, &n_results);
   text_add(out, "  {0}};\n");
-  char *name = string_of(mlirOperationGetAttributeByName(func, mlirStringRefCreateFromCString("sym_name")));
+  char *name = string_of(nn_attribute(func, "sym_name"));
   text_add(entry,
            "  "
            "{.name=\"%s\",.n_args=%d,.args=A%d,.n_results=%d,.results=R%d,.n_steps=%d,.steps=S%d,.arena_bytes=%lld,."

@@ -42,7 +42,7 @@ static int record_id(Tables *w, MlirOperation op, const OpRecord *r, const OpRec
   op_record_text(r, workspace, &fields, &label);
   char *key = cost_key(op, nn_null_operation()),
        *text = text_format("%s %s\n%s\n%s", names->type, text_c_string(&fields), text_c_string(&label), key);
-  const void *unique = mlirStringAttrGet(mlirOperationGetContext(op), mlirStringRefCreateFromCString(text)).ptr;
+  const void *unique = mlirStringAttrGet(mlirOperationGetContext(op), nn_string_ref(text)).ptr;
   int id = ptr_map_get(&w->record_ids, unique);
   if (id < 0) {
     id = w->n_records++;

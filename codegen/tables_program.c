@@ -9,7 +9,7 @@
 #include "support/version.h"
 
 static MlirAttribute entry(MlirAttribute dictionary, const char *name) {
-  return mlirDictionaryAttrGetElementByName(dictionary, mlirStringRefCreateFromCString(name));
+  return mlirDictionaryAttrGetElementByName(dictionary, nn_string_ref(name));
 }
 
 static double number(MlirAttribute a, double otherwise) {
@@ -67,13 +67,12 @@ static void add_dtype(Text *t, MlirAttribute name) {
 static int optional_reader(MlirAttribute name) {
   if (mlirAttributeIsNull(name) || !mlirAttributeIsAString(name)) return -1;
   for (int i = 0; codegen_reader(i); i++)
-    if (mlirStringRefEqual(mlirStringAttrGetValue(name), mlirStringRefCreateFromCString(codegen_reader(i)))) return i;
+    if (mlirStringRefEqual(mlirStringAttrGetValue(name), nn_string_ref(codegen_reader(i)))) return i;
   return -1;
 }
 
 unsigned tables_readers(MlirModule module) {
-  MlirAttribute list = mlirOperationGetAttributeByName(mlirModuleGetOperation(module),
-                                                       mlirStringRefCreateFromCString(ATTR_data));
+  MlirAttribute list = nn_attribute(mlirModuleGetOperation(module), ATTR_data);
   unsigned readers = 0;
   for (intptr_t i = 0; !mlirAttributeIsNull(list) && i < mlirArrayAttrGetNumElements(list); i++) {
     int reader = optional_reader(entry(mlirArrayAttrGetElement(list, i), "reader"));
@@ -160,7 +159,7 @@ static int add_phases(Text *t, MlirAttribute list) {
 
 static void add_training(Text *t, MlirOperation top, MlirAttribute schedule) {
   text_add(t, "  .optimizer=");
-  add_string(t, mlirOperationGetAttributeByName(top, mlirStringRefCreateFromCString(ATTR_optimizer)), "");
+  add_string(t, nn_attribute(top, ATTR_optimizer), "");
   text_add(t, ",\n%s", mlirAttributeIsNull(schedule) ? "" : "  .schedule=schedule,\n");
   text_add(t,
            "  "
@@ -176,20 +175,19 @@ void tables_add_program(const CodegenTarget *target, Text *out, MlirModule modul
                         int n_functions, int n_persistent) {
   MlirOperation top = mlirModuleGetOperation(module);
   MlirAttribute (*get)(MlirOperation, MlirStringRef) = mlirOperationGetAttributeByName;
-  int n_data = add_data(out, get(top, mlirStringRefCreateFromCString(ATTR_data)));
-  int n_groups = add_groups(out, get(top, mlirStringRefCreateFromCString(ATTR_groups)));
-  int n_phases = add_phases(out, get(top, mlirStringRefCreateFromCString(ATTR_phases)));
-  add_schedule(out, "schedule", get(top, mlirStringRefCreateFromCString(ATTR_schedule)));
+  int n_data = add_data(out, get(top, nn_string_ref(ATTR_data)));
+  int n_groups = add_groups(out, get(top, nn_string_ref(ATTR_groups)));
+  int n_phases = add_phases(out, get(top, nn_string_ref(ATTR_phases)));
+  add_schedule(out, "schedule", get(top, nn_string_ref(ATTR_schedule)));
   target->write_definitions(target, out);
   text_add(out, "const NncProgram nnc_program = {\n  .model=");
-  add_string(out, get(top, mlirStringRefCreateFromCString(ATTR_model)), "model");
+  add_string(out, get(top, nn_string_ref(ATTR_model)), "model");
   text_add(out, ",.source=");
-  add_string(out, get(top, mlirStringRefCreateFromCString(ATTR_source)),
-             options->source_name ? options->source_name : "");
+  add_string(out, get(top, nn_string_ref(ATTR_source)), options->source_name ? options->source_name : "");
   if (options->source_id) text_add(out, ",.source_id=\"%016" PRIx64 "\"", options->source_id);
   text_add(out, ",.compiler=\"%s\",\n  .target=\"%s\",.cpu=", NNC_VERSION, target->facts.name);
   target->write_cpu(target, out);
-  add_strings(out, "labels", get(top, mlirStringRefCreateFromCString(ATTR_labels)));
+  add_strings(out, "labels", get(top, nn_string_ref(ATTR_labels)));
   target->write_device(target, module, out);
   if (options->far_path) {
     text_add(out, "  .far_path=");
@@ -203,10 +201,7 @@ void tables_add_program(const CodegenTarget *target, Text *out, MlirModule modul
            (long long)nn_attr_i64(top, ATTR_far_arena, 0), (long long)nn_attr_i64(top, ATTR_far_persistent, 0),
            (long long)nn_attr_i64(top, ATTR_budget, 0));
   MlirOperation train = nn_module_train(module);
-  add_string(out,
-             mlirOperationIsNull(train) ? mlirAttributeGetNull()
-                                        : get(train, mlirStringRefCreateFromCString(ATTR_remat)),
-             "none");
+  add_string(out, mlirOperationIsNull(train) ? mlirAttributeGetNull() : get(train, nn_string_ref(ATTR_remat)), "none");
   text_add(out,
            ",\n  "
            ".n_persistent=%d,.persistent=persistent,.n_functions=%d,.functions=functions,.n_data=%d,.data=data,.n_"
@@ -217,11 +212,11 @@ void tables_add_program(const CodegenTarget *target, Text *out, MlirModule modul
              options->mpi ? "&nnc_comm_mpi," : "");
   if (nn_has_attr(top, ATTR_shard)) {
     text_add(out, "  .shard=");
-    add_string(out, get(top, mlirStringRefCreateFromCString(ATTR_shard)), "");
+    add_string(out, get(top, nn_string_ref(ATTR_shard)), "");
     text_add(out, ",.ranks=%lld,\n", (long long)nn_attr_i64(top, ATTR_ranks, 0));
   }
   if (n_phases) text_add(out, "  .n_phases=%d,.phases=phases,\n", n_phases);
-  add_training(out, top, get(top, mlirStringRefCreateFromCString(ATTR_schedule)));
+  add_training(out, top, get(top, nn_string_ref(ATTR_schedule)));
   text_add(out, "};\n");
   if (options->library) library_write_table(module, options, target->facts.name, out);
 }

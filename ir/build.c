@@ -98,7 +98,7 @@ MlirValue nn_build_like(NnBuilder *b, NnOp op, MlirOperation from, int n_operand
   int n = 0;
   NnAttrSpec spec;
   for (const char *cursor = nn_op_info(op)->attrs; nn_attr_spec_next(&cursor, &spec);) {
-    MlirAttribute a = mlirOperationGetAttributeByName(from, nn_string_ref(spec.name));
+    MlirAttribute a = nn_attribute(from, spec.name);
     if (!mlirAttributeIsNull(a)) kept[n++] = nn_named(b->ctx, spec.name, a);
   }
   return first_result(b, op, build(b, op, n_operands, operands, mlirDictionaryAttrGet(b->ctx, n, kept), asked));

@@ -2,7 +2,7 @@
 #include "ir/ir.h"
 
 MlirStringRef nn_callee_name(MlirOperation call) {
-  MlirAttribute name = mlirOperationGetAttributeByName(call, mlirStringRefCreateFromCString("callee"));
+  MlirAttribute name = nn_attribute(call, "callee");
   return mlirAttributeIsNull(name) ? (MlirStringRef){0} : mlirFlatSymbolRefAttrGetValue(name);
 }
 

@@ -8,11 +8,7 @@
 #include "ir/internal.h"
 #include "support/alloc.h"
 
-static MlirAttribute function_attr(MlirOperation func, const char *name) {
-  return mlirOperationGetAttributeByName(func, nn_string_ref(name));
-}
-
-static MlirType function_type(MlirOperation func) { return mlirTypeAttrGetValue(function_attr(func, "function_type")); }
+static MlirType function_type(MlirOperation func) { return mlirTypeAttrGetValue(nn_attribute(func, "function_type")); }
 
 int nn_function_n_args(MlirOperation func) { return (int)mlirFunctionTypeGetNumInputs(function_type(func)); }
 int nn_function_n_results(MlirOperation func) { return (int)mlirFunctionTypeGetNumResults(function_type(func)); }
@@ -23,7 +19,7 @@ MlirOperation nn_module_function(MlirModule module, const char *name) {
   MlirStringRef wanted = nn_string_ref(name);
   NN_FOREACH_OP (op, mlirModuleGetBody(module)) {
     if (!nn_is(op, "func.func")) continue;
-    if (mlirStringRefEqual(mlirStringAttrGetValue(function_attr(op, "sym_name")), wanted)) return op;
+    if (mlirStringRefEqual(mlirStringAttrGetValue(nn_attribute(op, "sym_name")), wanted)) return op;
   }
   return nn_null_operation();
 }
@@ -97,7 +93,7 @@ const char *nn_phase_of(MlirOperation func, char *text, size_t size) {
 
 MlirAttribute nn_phase_entry(MlirModule module, MlirOperation func) {
   char name[NAME_SIZE];
-  MlirAttribute all = mlirOperationGetAttributeByName(mlirModuleGetOperation(module), nn_string_ref(ATTR_phases));
+  MlirAttribute all = nn_attribute(mlirModuleGetOperation(module), ATTR_phases);
   nn_phase_of(func, name, sizeof name);
   for (intptr_t i = 0; !mlirAttributeIsNull(all) && i < mlirArrayAttrGetNumElements(all); i++) {
     MlirAttribute entry = mlirArrayAttrGetElement(all, i);
@@ -111,7 +107,7 @@ MlirAttribute nn_phase_entry(MlirModule module, MlirOperation func) {
 // Attribute dictionaries of arguments and results. `list` is "arg_attrs" or "res_attrs".
 
 static MlirAttribute dictionary_at(MlirOperation func, const char *list, int i) {
-  MlirAttribute all = function_attr(func, list);
+  MlirAttribute all = nn_attribute(func, list);
   if (mlirAttributeIsNull(all) || i >= mlirArrayAttrGetNumElements(all))
     return mlirDictionaryAttrGet(mlirOperationGetContext(func), 0, NULL);
   return mlirArrayAttrGetElement(all, i);
@@ -120,9 +116,7 @@ static MlirAttribute dictionary_at(MlirOperation func, const char *list, int i) 
 static void set_dictionaries(MlirOperation func, const char *list, int n, const MlirAttribute *dictionaries) {
   bool any = false;
   for (int i = 0; i < n; i++) any |= mlirDictionaryAttrGetNumElements(dictionaries[i]) > 0;
-  if (any)
-    mlirOperationSetAttributeByName(func, nn_string_ref(list),
-                                    mlirArrayAttrGet(mlirOperationGetContext(func), n, dictionaries));
+  if (any) nn_set_attribute(func, list, mlirArrayAttrGet(mlirOperationGetContext(func), n, dictionaries));
   else mlirOperationRemoveAttributeByName(func, nn_string_ref(list));
 }
 
@@ -223,7 +217,7 @@ MlirOperation nn_function_create(MlirModule module, const char *name, bool is_pr
 
 static void set_type(MlirOperation func, int n_args, const MlirType *args, int n_results, const MlirType *results) {
   MlirType type = mlirFunctionTypeGet(mlirOperationGetContext(func), n_args, args, n_results, results);
-  mlirOperationSetAttributeByName(func, nn_string_ref("function_type"), mlirTypeAttrGet(type));
+  nn_set_attribute(func, "function_type", mlirTypeAttrGet(type));
 }
 
 // Makes the argument part of the type what the entry block's arguments are.

@@ -306,8 +306,10 @@ MlirValue nn_operand(MlirOperation op, intptr_t i);
 MlirValue nn_result(MlirOperation op, intptr_t i);
 MlirValue nn_null_value(void);
 MlirOperation nn_null_operation(void);
-MlirOperation nn_value_def(MlirValue v);   // null operation for a block argument
-int nn_value_index(MlirValue v);           // result number, or argument number
+MlirOperation nn_value_def(MlirValue v);                          // null operation for a block argument
+int nn_value_index(MlirValue v);                                  // result number, or argument number
+MlirAttribute nn_attribute(MlirOperation op, const char *name);   // null if absent
+void nn_set_attribute(MlirOperation op, const char *name, MlirAttribute value);
 bool nn_has_attr(MlirOperation op, const char *name);
 int64_t nn_attr_i64(MlirOperation op, const char *name, int64_t otherwise);
 double nn_attr_f64(MlirOperation op, const char *name, double otherwise);

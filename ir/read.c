@@ -24,6 +24,14 @@ MlirNamedAttribute nn_named(MlirContext ctx, const char *name, MlirAttribute val
   return mlirNamedAttributeGet(mlirIdentifierGet(ctx, nn_string_ref(name)), value);
 }
 
+MlirAttribute nn_attribute(MlirOperation op, const char *name) {
+  return mlirOperationGetAttributeByName(op, nn_string_ref(name));
+}
+
+void nn_set_attribute(MlirOperation op, const char *name, MlirAttribute value) {
+  mlirOperationSetAttributeByName(op, nn_string_ref(name), value);
+}
+
 char *nn_string_copy(MlirStringRef text) { return text_format("%.*s", (int)text.length, text.data); }
 
 MlirValue nn_operand(MlirOperation op, intptr_t i) { return mlirOperationGetOperand(op, i); }
@@ -94,9 +102,7 @@ bool nn_attr_has_type(MlirAttribute a, const char *type) {
   return false;
 }
 
-static MlirAttribute op_attr(MlirOperation op, const char *name) {
-  return mlirOperationGetAttributeByName(op, nn_string_ref(name));
-}
+static MlirAttribute op_attr(MlirOperation op, const char *name) { return nn_attribute(op, name); }
 
 bool nn_has_attr(MlirOperation op, const char *name) { return !mlirAttributeIsNull(op_attr(op, name)); }
 int64_t nn_attr_i64(MlirOperation op, const char *name, int64_t otherwise) {
@@ -161,9 +167,9 @@ MlirNamedAttribute nn_attr_to_named(MlirContext ctx, const NnAttr *attr) {
 }
 
 void nn_set_attr(MlirOperation op, const NnAttr *attr) {
-  mlirOperationSetAttributeByName(op, nn_string_ref(attr->name), nn_attr_to_mlir(mlirOperationGetContext(op), attr));
+  nn_set_attribute(op, attr->name, nn_attr_to_mlir(mlirOperationGetContext(op), attr));
 }
 
 void nn_set_unit(MlirOperation op, const char *name) {
-  mlirOperationSetAttributeByName(op, nn_string_ref(name), mlirUnitAttrGet(mlirOperationGetContext(op)));
+  nn_set_attribute(op, name, mlirUnitAttrGet(mlirOperationGetContext(op)));
 }

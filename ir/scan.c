@@ -29,7 +29,7 @@ bool nn_is_scan_body(MlirOperation func) { return nn_has_attr(func, ATTR_scan_bo
 static MlirOperation function_named(MlirModule module, MlirStringRef wanted) {
   MlirBlock body = mlirModuleGetBody(module);
   NN_FOREACH_OP (f, body) {
-    MlirAttribute symbol = mlirOperationGetAttributeByName(f, nn_string_ref("sym_name"));
+    MlirAttribute symbol = nn_attribute(f, "sym_name");
     if (!mlirAttributeIsNull(symbol) && mlirStringRefEqual(mlirStringAttrGetValue(symbol), wanted)) return f;
   }
   return nn_null_operation();
@@ -39,7 +39,7 @@ static bool declared(MlirOperation op, NnScan *out) {
   if (mlirOperationIsNull(op) || !nn_has_attr(op, ATTR_body)) return false;
   int64_t counts[5];
   if (nn_attr_i64s(op, ATTR_counts, counts, 5) != 5) return false;
-  MlirAttribute body = mlirOperationGetAttributeByName(op, nn_string_ref(ATTR_body));
+  MlirAttribute body = nn_attribute(op, ATTR_body);
   *out = (NnScan){.body = function_named(nn_module_of(op), mlirStringAttrGetValue(body)),
                   .length = nn_attr_i64(op, ATTR_length, 0),
                   .reverse = nn_attr_bool(op, ATTR_reverse, false),
@@ -58,9 +58,7 @@ bool nn_scan_of(MlirOperation op, NnScan *out) {
 }
 
 bool nn_scan_called(MlirModule module, MlirOperation call, NnScan *out) {
-  return declared(function_named(module, mlirFlatSymbolRefAttrGetValue(
-                                             mlirOperationGetAttributeByName(call, nn_string_ref("callee")))),
-                  out);
+  return declared(function_named(module, mlirFlatSymbolRefAttrGetValue(nn_attribute(call, "callee"))), out);
 }
 
 char *nn_free_symbol(MlirModule module, const char *name) {

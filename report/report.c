@@ -17,8 +17,7 @@ typedef struct Page {
 } Page;
 
 static char *attribute_text(MlirOperation op, const char *name, const char *otherwise) {
-  MlirAttribute a = mlirOperationIsNull(op) ? mlirAttributeGetNull()
-                                            : mlirOperationGetAttributeByName(op, mlirStringRefCreateFromCString(name));
+  MlirAttribute a = mlirOperationIsNull(op) ? mlirAttributeGetNull() : nn_attribute(op, name);
   return mlirAttributeIsNull(a) || !mlirAttributeIsAString(a) ? copy_string(otherwise)
                                                               : nn_string_copy(mlirStringAttrGetValue(a));
 }

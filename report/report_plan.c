@@ -34,7 +34,7 @@ static ReportKind kind_of_result(const ReportPlan *plan, int step, int instance)
 }
 
 static int64_t result_offset(MlirOperation op, int r) {
-  MlirAttribute list = mlirOperationGetAttributeByName(op, nn_string_ref(ATTR_offset));
+  MlirAttribute list = nn_attribute(op, ATTR_offset);
   return mlirAttributeIsNull(list) || mlirDenseArrayGetNumElements(list) <= r ? 0
                                                                               : mlirDenseI64ArrayGetElement(list, r);
 }
@@ -189,9 +189,8 @@ int64_t report_plan_live(const ReportPlan *plan, int step) {
 char *report_step_name(const ReportPlan *plan, int step) {
   const PlanStep *s = &plan->p.steps[step];
   if (s->kernel >= 0) {
-    MlirAttribute label = mlirOperationGetAttributeByName(plan->p.kernels[s->kernel].func, nn_string_ref(ATTR_label));
-    char *callee = nn_string_copy(
-        mlirFlatSymbolRefAttrGetValue(mlirOperationGetAttributeByName(s->op, nn_string_ref("callee"))));
+    MlirAttribute label = nn_attribute(plan->p.kernels[s->kernel].func, ATTR_label);
+    char *callee = nn_string_copy(mlirFlatSymbolRefAttrGetValue(nn_attribute(s->op, "callee")));
     char *what = mlirAttributeIsNull(label) ? copy_string("") : nn_string_copy(mlirStringAttrGetValue(label)),
          *text = text_format("%s%s%s", callee, *what ? " " : "", what);
     free(callee);
@@ -268,8 +267,7 @@ ReportAgain *report_plan_again(const ReportPlan *plan, int *count) {
       *last = allocate_array((size_t)n_results + 1, sizeof *last), used = 0;
   for (int i = 0; i < plan->n; i++) {
     const PlanStep *s = &plan->p.steps[i];
-    MlirAttribute name = mlirOperationGetAttributeByName(s->op,
-                                                         nn_string_ref(s->recomputed ? ATTR_recompute : ATTR_name));
+    MlirAttribute name = nn_attribute(s->op, s->recomputed ? ATTR_recompute : ATTR_name);
     if (s->role != NN_STEP_RUN || mlirAttributeIsNull(name)) continue;
     int group = ptr_map_get(&groups, name.ptr);
     if (group < 0) {

@@ -7,7 +7,7 @@
 #include "support/text.h"
 
 static char *symbol_name(MlirOperation func) {
-  MlirAttribute a = mlirOperationGetAttributeByName(func, mlirStringRefCreateFromCString("sym_name"));
+  MlirAttribute a = nn_attribute(func, "sym_name");
   require_promise(!mlirAttributeIsNull(a), "a function without a name");
   MlirStringRef s = mlirStringAttrGetValue(a);
   return text_format("%.*s", (int)s.length, s.data);
@@ -94,7 +94,7 @@ static void add_shape(Text *t, const NnType *type) {
 }
 
 static bool add_again(Text *t, MlirOperation func, const char *attribute, const char *before, const char *after) {
-  MlirAttribute a = mlirOperationGetAttributeByName(func, mlirStringRefCreateFromCString(attribute));
+  MlirAttribute a = nn_attribute(func, attribute);
   if (mlirAttributeIsNull(a)) return false;
   MlirStringRef s = mlirStringAttrGetValue(a);
   text_add(t, "%s%.*s%s", before, (int)s.length, s.data, after);

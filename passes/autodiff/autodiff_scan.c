@@ -425,11 +425,9 @@ static void scan_backward(Backward *w, MlirModule module) {
     name = nn_scan_name(&w->forward, "backward");
     call = add_segments(w, module, name, call, &backward);
   }
-  MlirAttribute callee = mlirOperationGetAttributeByName(w->v->op, mlirStringRefCreateFromCString("callee"));
+  MlirAttribute callee = nn_attribute(w->v->op, "callee");
   if (is_of_loss(w))
-    mlirOperationSetAttributeByName(call, mlirStringRefCreateFromCString(ATTR_forward),
-                                    mlirStringAttrGet(w->v->b->ctx, mlirFlatSymbolRefAttrGetValue(callee)));
-  free(name);
+    nn_set_attribute(call, ATTR_forward, mlirStringAttrGet(w->v->b->ctx, mlirFlatSymbolRefAttrGetValue(callee)));
   give_back(w, call, n_tied, &backward, owner);
   free(name);
   free(owner);

@@ -5,7 +5,7 @@
 #include "support/alloc.h"
 
 static MlirAttribute *dictionaries(MlirOperation func, const char *list, int n) {
-  MlirAttribute all = mlirOperationGetAttributeByName(func, nn_string_ref(list));
+  MlirAttribute all = nn_attribute(func, list);
   MlirAttribute *out = allocate_array((size_t)(n + 1), sizeof *out);
   for (int i = 0; i < n; i++)
     out[i] = mlirAttributeIsNull(all) ? mlirDictionaryAttrGet(mlirOperationGetContext(func), 0, NULL)
@@ -83,10 +83,9 @@ void signature_finish(Signature *s) {
   for (int i = 0; i < s->n_args; i++) types[i] = mlirValueGetType(mlirBlockGetArgument(body, i));
   for (int i = 0; i < s->n_results; i++) results[i] = mlirValueGetType(s->results[i]);
   MlirType type = mlirFunctionTypeGet(ctx, s->n_args, types, s->n_results, results);
-  mlirOperationSetAttributeByName(s->func, nn_string_ref("function_type"), mlirTypeAttrGet(type));
-  mlirOperationSetAttributeByName(s->func, nn_string_ref("arg_attrs"), mlirArrayAttrGet(ctx, s->n_args, s->arg_attrs));
-  mlirOperationSetAttributeByName(s->func, nn_string_ref("res_attrs"),
-                                  mlirArrayAttrGet(ctx, s->n_results, s->result_attrs));
+  nn_set_attribute(s->func, "function_type", mlirTypeAttrGet(type));
+  nn_set_attribute(s->func, "arg_attrs", mlirArrayAttrGet(ctx, s->n_args, s->arg_attrs));
+  nn_set_attribute(s->func, "res_attrs", mlirArrayAttrGet(ctx, s->n_results, s->result_attrs));
   mlirOperationSetOperands(nn_function_return(s->func), s->n_results, s->results);
   free(types);
   signature_free(s);

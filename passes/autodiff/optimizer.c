@@ -45,7 +45,7 @@ bool optimizer_read(MlirModule module, MlirOperation train, Optimizer *out) {
                      .accumulate = nn_attr_i64(root, ATTR_accumulate, 1),
                      .ema = nn_attr_f64(root, ATTR_ema, 0)};
   read_shards(root, out);
-  MlirAttribute scale = mlirOperationGetAttributeByName(root, mlirStringRefCreateFromCString(ATTR_loss_scale));
+  MlirAttribute scale = nn_attribute(root, ATTR_loss_scale);
   NnOpCall scaling = {.attrs = scale};
   bool scaled = !mlirAttributeIsNull(scale) && mlirAttributeIsADictionary(scale);
   out->loss_scale = scaled ? nn_call_f64(&scaling, "init", 1) : 1;
@@ -54,7 +54,7 @@ bool optimizer_read(MlirModule module, MlirOperation train, Optimizer *out) {
     nn_error(root, "%s must be at least 1, found %lld", ATTR_accumulate, (long long)out->accumulate);
     return false;
   }
-  MlirAttribute groups = mlirOperationGetAttributeByName(root, mlirStringRefCreateFromCString(ATTR_groups));
+  MlirAttribute groups = nn_attribute(root, ATTR_groups);
   bool given = !mlirAttributeIsNull(groups) && mlirAttributeIsAArray(groups) && mlirArrayAttrGetNumElements(groups) > 0;
   out->n_groups = given ? (int)mlirArrayAttrGetNumElements(groups) : 1;
   out->group = allocate_array((size_t)out->n_groups, sizeof *out->group);

@@ -15,7 +15,7 @@ static MlirOperation clone_step(MlirModule module, const NnScan *s) {
   char name[256];
   char *symbol = nn_free_symbol(module, nn_attr_str(s->body, "sym_name", name, sizeof name, "scan_body"));
   MlirOperation body = mlirOperationClone(s->body);
-  mlirOperationSetAttributeByName(body, nn_string_ref("sym_name"), mlirStringAttrGet(ctx, nn_string_ref(symbol)));
+  nn_set_attribute(body, "sym_name", mlirStringAttrGet(ctx, nn_string_ref(symbol)));
   mlirBlockInsertOwnedOperationBefore(mlirModuleGetBody(module), s->body, body);
   MlirOperation end = nn_function_return(body);
   int n = (int)mlirOperationGetNumOperands(end);

@@ -404,7 +404,7 @@ static bool add_arguments(Decode *d) {
   MlirContext ctx = mlirModuleGetContext(d->module);
   MlirBlock from = nn_function_body(d->predict), to = nn_function_body(d->decode);
   int n = (int)mlirBlockGetNumArguments(from), kept = 0;
-  MlirAttribute all = mlirOperationGetAttributeByName(d->predict, nn_string_ref("arg_attrs")),
+  MlirAttribute all = nn_attribute(d->predict, "arg_attrs"),
                 *dictionaries = allocate_array((size_t)n + 1, sizeof *dictionaries);
   for (int a = 0; a < n; a++) {
     char role[16];
@@ -459,7 +459,7 @@ static void set_results(Decode *d, MlirOperation func) {
   int n = (int)mlirOperationGetNumOperands(ret), all = n + d->n_caches;
   MlirValue *values = allocate_array((size_t)all, sizeof *values);
   MlirAttribute *dictionaries = allocate_array((size_t)all, sizeof *dictionaries);
-  MlirAttribute theirs = mlirOperationGetAttributeByName(d->predict, nn_string_ref("res_attrs"));
+  MlirAttribute theirs = nn_attribute(d->predict, "res_attrs");
   NnBuilder b = rewrite_builder(ret);
   b.phase = "forward";
   for (int r = 0; r < n; r++) {
@@ -500,8 +500,7 @@ static bool build(Decode *d) {
 static void note_refusal(Decode *d) {
   MlirOperation top = mlirModuleGetOperation(d->module);
   nn_set_attr(top, &NN_STR(ATTR_uncached, d->why));
-  mlirOperationSetAttributeByName(top, nn_string_ref(ATTR_uncached_at),
-                                  mlirLocationGetAttribute(mlirOperationGetLocation(d->refused)));
+  nn_set_attribute(top, ATTR_uncached_at, mlirLocationGetAttribute(mlirOperationGetLocation(d->refused)));
 }
 
 int64_t decode_cache_bytes(MlirModule module) {

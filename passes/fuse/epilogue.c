@@ -13,10 +13,6 @@
 #include "support/alloc.h"
 #include "support/ptr_map.h"
 
-static MlirAttribute attribute(MlirOperation op, const char *name) {
-  return mlirOperationGetAttributeByName(op, nn_string_ref(name));
-}
-
 // What has been made of a kernel and a convolution in front of it.
 typedef struct Made {
   // of the kernel's symbol; the convolution's dictionary without nn.*, its operand types
@@ -49,7 +45,8 @@ static MlirOperation kernel_of(MlirOperation call) {
 }
 
 static MlirAttribute symbol_of(MlirOperation func) {
-  return mlirFlatSymbolRefAttrGet(mlirOperationGetContext(func), mlirStringAttrGetValue(attribute(func, "sym_name")));
+  return mlirFlatSymbolRefAttrGet(mlirOperationGetContext(func),
+                                  mlirStringAttrGetValue(nn_attribute(func, "sym_name")));
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -198,7 +195,7 @@ static void replace(Epilogue *e, MlirOperation call, MlirOperation conv, const M
   mlirOperationStateAddOperands(&state, k, operands);
   mlirOperationStateAddResults(&state, n_results + m->keeps, types);
   MlirOperation fused = mlirOperationCreate(&state);
-  mlirOperationSetAttributeByName(fused, nn_string_ref("callee"), m->result);
+  nn_set_attribute(fused, "callee", m->result);
   mlirBlockInsertOwnedOperationBefore(mlirOperationGetBlock(call), call, fused);
   ptr_map_set(&e->position, fused.ptr, ptr_map_get(&e->position, call.ptr));
   for (int r = 0; r < n_results; r++) {
@@ -224,7 +221,7 @@ static void consider(Epilogue *e, MlirOperation conv) {
   m.argument = operand_number(call, y);
   if (mlirOperationIsNull(kernel) || !is_map_or_column(kernel) || !phases_fit(conv, call) || !can_wait(e, conv, call))
     return;
-  m.callee = attribute(call, "callee").ptr;
+  m.callee = nn_attribute(call, "callee").ptr;
   for (int i = 0; i < 2; i++) {
     m.type[i] = mlirValueGetType(mlirOperationGetOperand(conv, i)).ptr;
     m.same[i] = operand_number(call, mlirOperationGetOperand(conv, i));
@@ -351,7 +348,7 @@ static void replace_fed(MlirOperation op, MlirOperation call, int at, const Fed 
   MlirOperation fed = mlirOperationCreate(&state);
   static const char *const kept[] = {ATTR_phase, ATTR_inside};
   for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
-    if (nn_has_attr(op, kept[i])) mlirOperationSetAttributeByName(fed, nn_string_ref(kept[i]), attribute(op, kept[i]));
+    if (nn_has_attr(op, kept[i])) nn_set_attribute(fed, kept[i], nn_attribute(op, kept[i]));
   mlirBlockInsertOwnedOperationBefore(mlirOperationGetBlock(op), op, fed);
   for (int r = 0; r < n_results; r++)
     mlirValueReplaceAllUsesOfWith(mlirOperationGetResult(op, r), mlirOperationGetResult(fed, r));
@@ -382,8 +379,8 @@ static void consider_map(Epilogue *e, MlirOperation op, MlirOperation *ops) {
     return;
   Fed f;
   memset(&f, 0, sizeof f);   // compared as bytes
-  f.map = attribute(call, "callee").ptr;
-  f.callee = alone ? NULL : attribute(op, "callee").ptr;
+  f.map = nn_attribute(call, "callee").ptr;
+  f.callee = alone ? NULL : nn_attribute(op, "callee").ptr;
   if (alone) f.attributes = dictionary_of(op).ptr;
   for (int i = 0; i < 2 && alone; i++) f.type[i] = mlirValueGetType(mlirOperationGetOperand(op, i)).ptr;
   for (int i = 0; i < nn_function_n_args(map); i++) f.same[i] = operand_number(op, mlirOperationGetOperand(call, i));
@@ -429,7 +426,7 @@ static void erase_uncalled(Epilogue *e) {
   NN_FOREACH_OP (func, mlirModuleGetBody(e->module)) {
     if (!nn_is(func, "func.func") || nn_has_attr(func, ATTR_kernel)) continue;
     NN_FOREACH_OP (op, nn_function_body(func))
-      if (nn_is(op, "func.call")) ptr_map_set(&called, attribute(op, "callee").ptr, 1);
+      if (nn_is(op, "func.call")) ptr_map_set(&called, nn_attribute(op, "callee").ptr, 1);
   }
   for (MlirOperation func = mlirBlockGetFirstOperation(mlirModuleGetBody(e->module)), next; !mlirOperationIsNull(func);
        func = next) {

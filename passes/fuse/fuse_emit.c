@@ -346,7 +346,7 @@ static bool is_wanted(MlirOperation op) {
 static MlirAttribute recomputed_names(MlirContext ctx, const Draft *d) {
   Words names = {0};
   for (int i = 0; i < d->ops.n; i++) {
-    MlirAttribute name = mlirOperationGetAttributeByName(d->ops.items[i], nn_string_ref(ATTR_recompute));
+    MlirAttribute name = nn_attribute(d->ops.items[i], ATTR_recompute);
     bool known = mlirAttributeIsNull(name) || nn_op_of(d->ops.items[i]) == NN_OP_broadcast ||
                  !is_wanted(d->ops.items[i]);
     for (int j = 0; j < names.n && !known; j++) known = names.items[j] == (uint64_t)(uintptr_t)name.ptr;
@@ -378,8 +378,7 @@ static void emit_call(Emission *e, Draft *d, MlirOperation before) {
   };
   bool any = mlirStringAttrGetValue(recomputes).length > 0;
   // of its first such call
-  if (any && !nn_has_attr(kernel->func, ATTR_inside))
-    mlirOperationSetAttributeByName(kernel->func, nn_string_ref(ATTR_inside), recomputes);
+  if (any && !nn_has_attr(kernel->func, ATTR_inside)) nn_set_attribute(kernel->func, ATTR_inside, recomputes);
   MlirValue *operands = allocate_array((size_t)d->args.n, sizeof *operands);
   MlirType *types = allocate_array((size_t)d->results.n, sizeof *types);
   for (int i = 0; i < d->args.n; i++) operands[i] = current(e, d->args.items[i]);

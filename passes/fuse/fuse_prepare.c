@@ -98,8 +98,7 @@ static bool hoist_broadcast(MlirOperation op) {
       first = def;
       type = t;
     } else if (!nn_shape_equal(&t, &type) ||
-               !mlirAttributeEqual(mlirOperationGetAttributeByName(def, mlirStringRefCreateFromCString("dims")),
-                                   mlirOperationGetAttributeByName(first, mlirStringRefCreateFromCString("dims")))) {
+               !mlirAttributeEqual(nn_attribute(def, "dims"), nn_attribute(first, "dims"))) {
       return false;
     }
   }

@@ -106,7 +106,7 @@ static void write_pairs(const PlanProgram *p, const PlanLayout *l, int position)
     pairs[n++] = operand;
   }
   if (n) nn_set_attr(s->op, &NN_I64S(ATTR_inplace, pairs, n));
-  else mlirOperationRemoveAttributeByName(s->op, mlirStringRefCreateFromCString(ATTR_inplace));
+  else mlirOperationRemoveAttributeByName(s->op, nn_string_ref(ATTR_inplace));
   free(pairs);
 }
 

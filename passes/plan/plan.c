@@ -40,7 +40,7 @@ static void write_op(const PlanProgram *p, const int64_t *address, MlirOperation
 // All argument dictionaries at once: one by one is quadratic.
 static void write_arguments(const PlanProgram *p, const int64_t *address) {
   MlirContext ctx = mlirOperationGetContext(p->func);
-  MlirAttribute old = mlirOperationGetAttributeByName(p->func, ref("arg_attrs"));
+  MlirAttribute old = nn_attribute(p->func, "arg_attrs");
   MlirAttribute *all = allocate_array((size_t)p->n_args, sizeof *all);
   MlirNamedAttribute *entries = NULL;
   for (int a = 0; a < p->n_args; a++) {
@@ -50,12 +50,12 @@ static void write_arguments(const PlanProgram *p, const int64_t *address) {
     entries = reallocate_array(entries, (size_t)n + 1, sizeof *entries);
     for (intptr_t i = 0; i < n; i++) {
       entries[used] = mlirDictionaryAttrGetElement(dictionary, i);
-      used += !mlirStringRefEqual(mlirIdentifierStr(entries[used].name), ref(ATTR_offset));
+      used += !mlirStringRefEqual(mlirIdentifierStr(entries[used].name), nn_string_ref(ATTR_offset));
     }
     entries[used++] = nn_named(ctx, ATTR_offset, mlirIntegerAttrGet(mlirIntegerTypeGet(ctx, 64), address[a]));
     all[a] = mlirDictionaryAttrGet(ctx, used, entries);
   }
-  if (p->n_args) mlirOperationSetAttributeByName(p->func, ref("arg_attrs"), mlirArrayAttrGet(ctx, p->n_args, all));
+  if (p->n_args) nn_set_attribute(p->func, "arg_attrs", mlirArrayAttrGet(ctx, p->n_args, all));
   free(entries);
   free(all);
 }
@@ -104,7 +104,7 @@ static bool plan_function(Planner *planner, MlirOperation func) {
   }
   int64_t capacity = planner->budget > planner->base.near ? planner->budget - planner->base.near : 0;
   if (!plan_layout_take_places(&p, &l, &planner->base)) plan_layout_place(&p, &l, capacity, PLAN_EFFORT_LONG);
-  mlirOperationRemoveAttributeByName(func, ref(ATTR_placed));
+  mlirOperationRemoveAttributeByName(func, nn_string_ref(ATTR_placed));
   bool ok = write_plan(planner, &p, &l);
   plan_layout_free(&l);
   plan_program_free(&p);

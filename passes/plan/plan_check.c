@@ -91,8 +91,7 @@ static int64_t offset_of(const Replay *r, int value) {
   const PlanValue *v = &r->p->values[value];
   if (v->arg >= 0) return nn_arg_i64(r->p->func, v->arg, ATTR_offset, -1);
   intptr_t at = mlirOpResultGetResultNumber(v->value);
-  MlirAttribute list = mlirOperationGetAttributeByName(mlirOpResultGetOwner(v->value),
-                                                       mlirStringRefCreateFromCString(ATTR_offset));
+  MlirAttribute list = nn_attribute(mlirOpResultGetOwner(v->value), ATTR_offset);
   return !mlirAttributeIsNull(list) && mlirAttributeIsADenseI64Array(list) && at < mlirDenseArrayGetNumElements(list)
              ? mlirDenseI64ArrayGetElement(list, at)
              : -1;
@@ -185,7 +184,7 @@ static void tell_race(Replay *r, const LaneRace *race) {
 static LaneClock waits_of(Replay *r, int step) {
   const PlanProgram *p = r->p;
   LaneClock waits = lane_clock_none;
-  MlirAttribute list = mlirOperationGetAttributeByName(p->steps[step].op, mlirStringRefCreateFromCString(ATTR_waits));
+  MlirAttribute list = nn_attribute(p->steps[step].op, ATTR_waits);
   bool known = !mlirAttributeIsNull(list) && mlirAttributeIsADenseI64Array(list);
   for (intptr_t i = 0; known && i < mlirDenseArrayGetNumElements(list); i++) {
     int64_t before = mlirDenseI64ArrayGetElement(list, i);

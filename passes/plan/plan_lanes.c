@@ -72,7 +72,7 @@ static void write_waits(MlirOperation op, const LaneClock *waits) {
   for (int lane = 0; lane < NN_LANES; lane++)
     if (waits->at[lane] >= 0) list[n++] = waits->at[lane];
   if (n) nn_set_attr(op, &NN_I64S(ATTR_waits, list, n));
-  else mlirOperationRemoveAttributeByName(op, mlirStringRefCreateFromCString(ATTR_waits));
+  else mlirOperationRemoveAttributeByName(op, nn_string_ref(ATTR_waits));
 }
 
 static bool check_lane(const PlanStep *s) {

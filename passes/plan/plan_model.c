@@ -54,7 +54,7 @@ static void add_arguments(PlanProgram *p) {
 
 static int kernel_of(const PlanProgram *p, MlirOperation op) {
   if (nn_op_of(op) != NN_OP_NONE || !nn_is(op, "func.call")) return -1;
-  return ptr_map_get(&p->kernel_ids, mlirOperationGetAttributeByName(op, mlirStringRefCreateFromCString("callee")).ptr);
+  return ptr_map_get(&p->kernel_ids, nn_attribute(op, "callee").ptr);
 }
 
 static int64_t workspace_of(PlanProgram *p, MlirOperation op, int kernel) {
@@ -122,7 +122,7 @@ static void add_kernels(PlanProgram *p, MlirModule module) {
     size_t pairs = (size_t)k->n_args * (size_t)k->n_results;
     k->allowed = allocate_array(pairs, 1);
     memset(k->allowed, -1, pairs);
-    MlirAttribute name = mlirOperationGetAttributeByName(op, mlirStringRefCreateFromCString("sym_name"));
+    MlirAttribute name = nn_attribute(op, "sym_name");
     ptr_map_set(&p->kernel_ids, mlirFlatSymbolRefAttrGet(ctx, mlirStringAttrGetValue(name)).ptr, p->n_kernels - 1);
   }
 }

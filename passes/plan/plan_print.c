@@ -39,7 +39,7 @@ static void describe(const Printer *t, const PlanStep *s, char *buf, size_t size
   char text[96];
   NnOp kind = nn_op_of(s->op);
   if (s->kernel >= 0) {
-    MlirAttribute name = mlirOperationGetAttributeByName(s->op, mlirStringRefCreateFromCString("callee"));
+    MlirAttribute name = nn_attribute(s->op, "callee");
     MlirStringRef callee = mlirFlatSymbolRefAttrGetValue(name);
     snprintf(buf, size, "%.*s %s", (int)callee.length, callee.data,
              nn_attr_str(t->p.kernels[s->kernel].func, ATTR_label, text, sizeof text, ""));

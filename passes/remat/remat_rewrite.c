@@ -63,8 +63,7 @@ static MlirValue read_value(Writer *w, int v) {
 static void step_name(const PlanProgram *p, int step, char *buf, size_t size) {
   const PlanStep *s = &p->steps[step];
   if (s->kernel >= 0) {
-    MlirStringRef callee = mlirFlatSymbolRefAttrGetValue(
-        mlirOperationGetAttributeByName(s->op, nn_string_ref("callee")));
+    MlirStringRef callee = mlirFlatSymbolRefAttrGetValue(nn_attribute(s->op, "callee"));
     snprintf(buf, size, "%.*s.%d", (int)callee.length, callee.data, step);
   } else {
     NnOp kind = nn_op_of(s->op);

@@ -75,14 +75,13 @@ int scan_pairs_find(MlirOperation func, ScanPair *out, int max) {
   NnStepList list = nn_flatten(func);
   int n = 0;
   for (int i = 0; i < list.n && n < max; i++) {
-    MlirAttribute forward = list.items[i].role == NN_STEP_RUN
-                                ? mlirOperationGetAttributeByName(list.items[i].op, nn_string_ref(ATTR_forward))
-                                : mlirAttributeGetNull();
+    MlirAttribute forward = list.items[i].role == NN_STEP_RUN ? nn_attribute(list.items[i].op, ATTR_forward)
+                                                              : mlirAttributeGetNull();
     ScanPair p = {.backward = list.items[i].op};
     int calls = 0;
     for (int k = 0; k < i && !mlirAttributeIsNull(forward); k++) {
       MlirAttribute callee = list.items[k].role == NN_STEP_RUN && nn_has_attr(list.items[k].op, ATTR_scan)
-                                 ? mlirOperationGetAttributeByName(list.items[k].op, nn_string_ref("callee"))
+                                 ? nn_attribute(list.items[k].op, "callee")
                                  : mlirAttributeGetNull();
       if (mlirAttributeIsNull(callee) ||
           !mlirStringRefEqual(mlirFlatSymbolRefAttrGetValue(callee), mlirStringAttrGetValue(forward)))

@@ -148,7 +148,7 @@ static void offload_function(Offload *o, MlirOperation func) {
     for (intptr_t r = 0; can_move(o->ops[i]) && r < mlirOperationGetNumResults(o->ops[i]); r++)
       move(o, mlirOperationGetResult(o->ops[i], r), i);
   // places that remat has found are those of another function now
-  mlirOperationRemoveAttributeByName(func, mlirStringRefCreateFromCString(ATTR_placed));
+  mlirOperationRemoveAttributeByName(func, nn_string_ref(ATTR_placed));
 }
 
 static int option(const NnPassRun *run, const char *key, int otherwise) {

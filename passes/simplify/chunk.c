@@ -53,8 +53,7 @@ static void tap_chunk(NnBuilder *b, MlirValue v, MlirValue chunk, int64_t first)
   NN_FOREACH_USE (use, v) {
     MlirOperation tap = mlirOpOperandGetOwner(use);
     if (nn_op_of(tap) != NN_OP_tap) continue;
-    MlirStringRef name = mlirStringAttrGetValue(
-        mlirOperationGetAttributeByName(tap, mlirStringRefCreateFromCString("name")));
+    MlirStringRef name = mlirStringAttrGetValue(nn_attribute(tap, "name"));
     tap_rows(b, chunk, name, NULL, nn_attr_i64(tap, "columns", scores_columns(v)), first, &t);
   }
 }

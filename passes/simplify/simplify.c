@@ -116,7 +116,7 @@ static bool simplify_block(MlirBlock block) {
   bool changed = rewrite_erase_dead(block) > 0;
   MlirOperation *ops = rewrite_ops(block, &n);
   MlirContext ctx = mlirOperationGetContext(mlirBlockGetParentOperation(block));
-  Seen seen = {.capacity = 64, .phase = mlirIdentifierGet(ctx, mlirStringRefCreateFromCString(ATTR_phase))};
+  Seen seen = {.capacity = 64, .phase = mlirIdentifierGet(ctx, nn_string_ref(ATTR_phase))};
   while (seen.capacity < 2 * (size_t)n) seen.capacity *= 2;
   seen.slot = allocate_array(seen.capacity, sizeof *seen.slot);
   for (int i = 0; i < n; i++) {
@@ -141,12 +141,10 @@ static bool simplify_block(MlirBlock block) {
 // Private functions and steps of scans that nothing calls
 
 static MlirWalkResult note_callee(MlirOperation op, void *callees) {
-  MlirAttribute callee = nn_is(op, "func.call")
-                             ? mlirOperationGetAttributeByName(op, mlirStringRefCreateFromCString("callee"))
-                             : mlirAttributeGetNull();
+  MlirAttribute callee = nn_is(op, "func.call") ? nn_attribute(op, "callee") : mlirAttributeGetNull();
   // A symbol's name is a uniqued string in the context, so its address stands for it.
   if (!mlirAttributeIsNull(callee)) ptr_map_set(callees, mlirFlatSymbolRefAttrGetValue(callee).data, 1);
-  MlirAttribute body = mlirOperationGetAttributeByName(op, mlirStringRefCreateFromCString(ATTR_body));
+  MlirAttribute body = nn_attribute(op, ATTR_body);
   if (!mlirAttributeIsNull(body)) {   // a scan calls its step
     MlirAttribute symbol = mlirFlatSymbolRefAttrGet(mlirOperationGetContext(op), mlirStringAttrGetValue(body));
     ptr_map_set(callees, mlirFlatSymbolRefAttrGetValue(symbol).data, 1);
@@ -155,7 +153,7 @@ static MlirWalkResult note_callee(MlirOperation op, void *callees) {
 }
 
 static bool is_called(const PtrMap *callees, MlirOperation func) {
-  MlirAttribute name = mlirOperationGetAttributeByName(func, mlirStringRefCreateFromCString("sym_name"));
+  MlirAttribute name = nn_attribute(func, "sym_name");
   MlirAttribute symbol = mlirFlatSymbolRefAttrGet(mlirOperationGetContext(func), mlirStringAttrGetValue(name));
   return ptr_map_get(callees, mlirFlatSymbolRefAttrGetValue(symbol).data) >= 0;
 }
