@@ -39,7 +39,7 @@ struct CodegenTarget {
   // Object code in the folder, on a thread of its own. False after reporting.
   bool (*lower_objects)(const CodegenTarget *target, const EmittedKernels *kernels, const CodegenOptions *options,
                         const char *folder, TargetObjects *out);
-  // program.c: definitions that stand before nnc_program, and its fields from .cpu's value to .device.
+  // tables_program.c: definitions that stand before nnc_program, and its fields from .cpu's value to .device.
   void (*write_definitions)(const CodegenTarget *target, Text *out);
   void (*write_cpu)(const CodegenTarget *target, Text *out);
   void (*write_device)(const CodegenTarget *target, MlirModule module, Text *out);

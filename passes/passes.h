@@ -30,6 +30,7 @@ struct NnTarget {
   double flops_per_second, bytes_per_second;   // roofline, for seconds()
   double launch_seconds;                       // fixed cost of one step
   NnFarRates far;                              // where the machine tells none: what is usual for its kind
+  const char *far_place;                       // what --far takes for a memory of that kind: "file:PATH"
   // bytes of scratch that a library op needs while it runs, or a call of the kernel: its partial results
   int64_t (*workspace_bytes)(const NnTarget *target, MlirOperation op_or_kernel);
   double (*seconds)(const NnTarget *target, MlirOperation op);   // predicted time of one execution

@@ -104,6 +104,7 @@ static CodegenTarget *create(const CodegenTargetOptions *options, bool emulated)
   LLVMInitializeNVPTXAsmPrinter();
   NnTarget *facts = &target->base.facts;
   target->base.tf32 = options->tf32;
+  facts->far_place = "host";
   facts->row_bytes = 16;
   facts->loss_rows = LOSS_ROWS;
   facts->groups_updates = facts->streams_results = true;

@@ -169,6 +169,7 @@ CodegenTarget *codegen_target_host(const CodegenTargetOptions *options) {
   machine.cache_bytes_per_second = cores * CACHE_BYTES_PER_SECOND;
   HostTarget *target = allocate_array(1, sizeof *target);
   *target = (HostTarget){.base = functions, .cpu = cpu};
+  target->base.facts.far_place = "file:PATH";
   target->base.facts.loss_rows = LOSS_ROWS;
   target->base.facts.convolves_volumes = true;
   target->base.facts.fourier_ok = fourier_ok;

@@ -300,7 +300,7 @@ static const char *tell_far(const Rematter *m, char *text, size_t size) {
   remat_forms_build(&forms, m->module, train, m->target, m->persistent, &far);
   int form = remat_forms_find(&forms, &goal, &plan);
   double overhead = remat_forms_overhead(&forms, form, &plan);
-  const char *option = strcmp(m->target->name, "host") == 0 ? "file:PATH" : "host";
+  const char *option = m->target->far_place;
   char least[32];
   int64_t others = others_need_at_least(m, &forms.items[0].q), need = plan.arena > others ? plan.arena : others;
   if (need <= goal.budget) snprintf(text, size, "; with --far=%s it can, at %+.1f %% time", option, 100 * overhead);
