@@ -245,7 +245,7 @@ static bool emit_text(const Options *options, Diagnostics *d, const AstFile *fil
   } else if (options->sweep) {
     RematSweep sweep;
     RematGoal search = search_goal(options);
-    nn_remat_sweep(module, target, &search, 0, &sweep);
+    nn_remat_sweep(module, target, &search, &sweep);
     nn_remat_sweep_print(&sweep, out);
     nn_remat_sweep_free(&sweep);
   } else if (options->emit == EMIT_onnx) {

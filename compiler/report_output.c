@@ -31,7 +31,7 @@ bool report_output(Diagnostics *d, const char *path, ReportCapture *capture, Mli
                    const RematGoal *search) {
   NnReport report = {.after = module, .target = target};
   RematSweep sweep = {0};
-  if (!mlirModuleIsNull(capture->before) && nn_remat_sweep(capture->before, target, search, 0, &sweep))
+  if (!mlirModuleIsNull(capture->before) && nn_remat_sweep(capture->before, target, search, &sweep))
     report.sweep = &sweep;
   if (!mlirModuleIsNull(capture->before) && plan_before(capture->before, target)) report.before = capture->before;
   char *text = NULL;

@@ -93,7 +93,7 @@ static void move_pad(GpuModule *m, const Kernel *k, MlirOperation op, EmittedKer
   TypeName type = vector_type(&e, dtype);
   Value outside = emit_splat(&e, dtype, nn_attr_f64(op, "value", 0)), v;
   if_begin(&e, valid);
-  Value inside_value = emit_load_at(&e, 0, dtype, sum(&e, sum(&e, from, scaled(&e, at, inner)), within), false);
+  Value inside_value = emit_load_at(&e, 0, dtype, sum(&e, sum(&e, from, scaled(&e, at, inner)), within));
   if_end(&e, 1, &inside_value, &outside, &type, &v);
   emit_store_at(&e, k->n_args, dtype, scaled(&e, p, lanes), v, false);
   end(&e);
@@ -115,7 +115,7 @@ static void move_concat(GpuModule *m, const Kernel *k, MlirOperation op, Emitted
                     outer * (run / lanes), out),
           r;
     Value within = scaled(&e, split(&e, p, run / lanes, &r), lanes);
-    Value v = emit_load_at(&e, arg, dtype, scaled(&e, p, lanes), false);
+    Value v = emit_load_at(&e, arg, dtype, scaled(&e, p, lanes));
     emit_store_at(&e, k->n_args, dtype, emit_index_with(&e, "addi", sum(&e, scaled(&e, r, row), within), at), v, false);
     end(&e);
     at += run;
@@ -134,7 +134,7 @@ static void move_gather(GpuModule *m, const Kernel *k, MlirOperation op, Emitted
   i.depth = e.depth;   // read only by threads that have an index
   Value index = move_load_index(&e, indices, k->arg[indices].dtype, i);
   index = emit_index_with(&e, "minsi", emit_index_with(&e, "maxsi", index, 0), t->dim[0] - 1);
-  Value v = emit_load_at(&e, table, dtype, sum(&e, scaled(&e, index, row), within), false);
+  Value v = emit_load_at(&e, table, dtype, sum(&e, scaled(&e, index, row), within));
   emit_store_at(&e, k->n_args, dtype, scaled(&e, p, lanes), v, false);
   end(&e);
 }
@@ -204,7 +204,7 @@ static void set_base(Scatter *s, Value to) {
   Value c = for_begin(e, s->column, emit_i64(e, s->row), (int64_t)s->team * e->lanes, 0, NULL, NULL, NULL),
         at = sum(e, to, c);
   emit_store_at(e, e->k->n_args, s->dtype, at,
-                s->base < 0 ? emit_splat(e, s->dtype, 0) : emit_load_at(e, s->base, s->dtype, at, false), false);
+                s->base < 0 ? emit_splat(e, s->dtype, 0) : emit_load_at(e, s->base, s->dtype, at), false);
   for_end(e, 0, NULL, NULL, NULL);
 }
 
@@ -346,8 +346,8 @@ static void argmax_rows(GpuModule *m, const Kernel *k, const Argmax *a, EmittedK
   TypeName types[2] = {vector_type(&e, a->dtype), vector_type(&e, NN_I32)};
   Value best[2] = {argmax_lowest(&e, a->dtype), emit_lane_indices(&e, own, 1, false)}, args[2];
   Value i = for_begin(&e, own, emit_i64(&e, a->reduced), (int64_t)WARP * lanes, 2, best, types, args);
-  argmax_keep_better(&e, a->dtype, emit_load_at(&e, 0, a->dtype, sum(&e, start, i), false),
-                     emit_lane_indices(&e, i, 1, false), args);
+  argmax_keep_better(&e, a->dtype, emit_load_at(&e, 0, a->dtype, sum(&e, start, i)), emit_lane_indices(&e, i, 1, false),
+                     args);
   for_end(&e, 2, args, types, best);
   Value top = emit_horizontal(&e, NN_OP_max, a->dtype, best[0]);
   Value place = emit_select(&e, emit_compare(&e, "eq", best[0], top, a->dtype), best[1],

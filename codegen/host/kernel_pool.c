@@ -47,14 +47,14 @@ static void argmax_row(Emitter *e, const Argmax *a, Value p) {
   Value row = emit_index_with(e, "muli", p, a->reduced);
   if (a->reduced >= e->lanes) {
     Value i = for_begin(e, emit_i64(e, 0), emit_i64(e, a->reduced - rest), e->lanes, 2, best, types, args);
-    argmax_keep_better(e, a->dtype, emit_load_at(e, 0, a->dtype, emit_index(e, "addi", row, i), false),
+    argmax_keep_better(e, a->dtype, emit_load_at(e, 0, a->dtype, emit_index(e, "addi", row, i)),
                        emit_lane_indices(e, i, 1, false), args);
     for_end(e, 2, args, types, best);
   }
   if (rest) {
     Value i = emit_i64(e, a->reduced - rest);
     emit_set_mask(e, rest);
-    argmax_keep_better(e, a->dtype, emit_load_at(e, 0, a->dtype, emit_index(e, "addi", row, i), false),
+    argmax_keep_better(e, a->dtype, emit_load_at(e, 0, a->dtype, emit_index(e, "addi", row, i)),
                        emit_lane_indices(e, i, 1, false), best);
     emit_set_mask(e, e->lanes);
   }

@@ -105,7 +105,7 @@ static void fill(Emitter *e, const Tiles *tiles, int leaf, Value along, Value ac
   emit_set_mask(e, columns);
   for (int i = 0; i < e->lanes; i++) {
     Value at = emit_index_with(e, "addi", offset, i * from->access.stride[tiles->nest.axis[tiles->t.along]]);
-    v[i] = i < rows ? emit_load_at(e, from->arg, from->dtype, at, false) : emit_splat(e, from->dtype, 0);
+    v[i] = i < rows ? emit_load_at(e, from->arg, from->dtype, at) : emit_splat(e, from->dtype, 0);
   }
   emit_set_mask(e, e->lanes);
   transpose(e, from->dtype, v);

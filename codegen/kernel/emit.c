@@ -590,9 +590,9 @@ static void store_address(Emitter *e, NnDtype dtype, Value address, Value v, boo
               (int)nn_dtype_bytes(dtype), element_type(dtype));
 }
 
-Value emit_load_at(Emitter *e, int buffer, NnDtype dtype, Value offset, bool one_lane) {
+Value emit_load_at(Emitter *e, int buffer, NnDtype dtype, Value offset) {
   offset.depth = e->depth;   // not hoisted: the address may hold only under the conditions of this scope
-  return load_address(e, dtype, gep(e, buffer, dtype, offset), one_lane);
+  return load_address(e, dtype, gep(e, buffer, dtype, offset), false);
 }
 
 void emit_store_at(Emitter *e, int buffer, NnDtype dtype, Value offset, Value v, bool one_lane) {

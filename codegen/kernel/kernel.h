@@ -246,12 +246,12 @@ void emit_store(Emitter *e, int buffer, NnDtype dtype, const Access *a, Value v)
 Value emit_offset(Emitter *e, const Access *a, bool *lanes_vary, int64_t *lane_stride);
 // vector of i32 (or i64) first + stride * lane
 Value emit_lane_indices(Emitter *e, Value first, int64_t stride, bool wide);
-// At an element offset that the caller has computed: a vector, or one element (loaded into all lanes).
-Value emit_load_at(Emitter *e, int buffer, NnDtype dtype, Value offset, bool one_lane);
+// At an element offset that the caller has computed: a vector, or its first lane alone.
+Value emit_load_at(Emitter *e, int buffer, NnDtype dtype, Value offset);
 void emit_store_at(Emitter *e, int buffer, NnDtype dtype, Value offset, Value v, bool one_lane);
 Value emit_address(Emitter *e, int buffer, NnDtype dtype, Value offset);
 Value emit_bytes_on(Emitter *e, int buffer, int64_t bytes);   // the buffer's address and so many bytes
-// The same for the workspace at byte_offset + size of dtype * element.
+// The same for the workspace at byte_offset + size of dtype * element; one element is loaded into all lanes.
 Value emit_load_workspace(Emitter *e, NnDtype dtype, int64_t byte_offset, Value element, bool one_lane);
 void emit_store_workspace(Emitter *e, NnDtype dtype, int64_t byte_offset, Value element, Value v, bool one_lane);
 

@@ -68,9 +68,8 @@ Value move_load_index(Emitter *e, int buffer, NnDtype dtype, Value offset) {
 Value row_value(Emitter *e, RowStep step, int source, NnDtype dtype, Value to, Value from) {
   Value lowest = emit_splat(e, dtype, -INFINITY);
   if (step == ROW_LOWEST) return lowest;
-  Value old = emit_load_at(e, e->k->n_args, dtype, to, false);
+  Value old = emit_load_at(e, e->k->n_args, dtype, to);
   if (step == ROW_LOWEST_TO_ZERO)
     return emit_select(e, emit_compare(e, "eq", old, lowest, dtype), emit_splat(e, dtype, 0), old, dtype);
-  return emit_binary(e, step == ROW_ADD ? NN_OP_add : NN_OP_max, dtype, old,
-                     emit_load_at(e, source, dtype, from, false));
+  return emit_binary(e, step == ROW_ADD ? NN_OP_add : NN_OP_max, dtype, old, emit_load_at(e, source, dtype, from));
 }

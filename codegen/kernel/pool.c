@@ -88,7 +88,7 @@ static Value load_of_window(Emitter *e, const Pool *p, const Point *at, Value i,
                             p->padding[0]);
   Value x = emit_index_with(e, "subi", emit_index(e, "addi", emit_index_with(e, "muli", at->column, p->stride[1]), j),
                             p->padding[2]);
-  return emit_load_at(e, p->in[0], p->dtype, position(e, p, true, at->image, y, x, at->channel), false);
+  return emit_load_at(e, p->in[0], p->dtype, position(e, p, true, at->image, y, x, at->channel));
 }
 
 static void max_forward(Emitter *e, const Pool *p, const Point *at) {
@@ -138,15 +138,15 @@ static void backward(Emitter *e, const Pool *p, const Point *at) {
   Value init = emit_splat(e, p->dtype, 0), rows, columns, sum;
   Value i = for_begin(e, low[0], high[0], 1, 1, &init, &type, &rows);
   Value j = for_begin(e, low[1], high[1], 1, 1, &rows, &type, &columns);
-  Value from = position(e, p, false, at->image, i, j, at->channel),
-        dy = emit_load_at(e, p->in[0], p->dtype, from, false), part;
+  Value from = position(e, p, false, at->image, i, j, at->channel), dy = emit_load_at(e, p->in[0], p->dtype, from),
+        part;
   if (p->op == NN_OP_maxpool2d_grad) {
     Value y = emit_index(e, "subi", emit_index_with(e, "addi", at->row, p->padding[0]),
                          emit_index_with(e, "muli", i, p->stride[0]));
     Value x = emit_index(e, "subi", emit_index_with(e, "addi", at->column, p->padding[2]),
                          emit_index_with(e, "muli", j, p->stride[1]));
     Value place = splat_i64(e, emit_index(e, "addi", emit_index_with(e, "muli", y, p->kernel[1]), x));
-    Value winner = emit_cast(e, emit_load_at(e, p->in[1], NN_U8, from, false), NN_U8, NN_I32);
+    Value winner = emit_cast(e, emit_load_at(e, p->in[1], NN_U8, from), NN_U8, NN_I32);
     part = emit_select(e, emit_compare(e, "eq", winner, place, NN_I32), dy, init, p->dtype);
   } else {
     part = emit_binary(e, NN_OP_mul, p->dtype, dy, window_share(e, p, i, j));
@@ -193,7 +193,7 @@ void argmax_columns(Emitter *e, const Argmax *a, Value outer, Value column) {
   Value i = for_begin(e, emit_i64(e, 0), emit_i64(e, a->reduced), 1, 2, best, types, args);
   Value at = emit_index(e, "addi", emit_index_with(e, "muli", outer, a->reduced), i);
   at = emit_index(e, "addi", emit_index_with(e, "muli", at, a->inner), column);
-  argmax_keep_better(e, a->dtype, emit_load_at(e, 0, a->dtype, at, false), splat_i64(e, i), args);
+  argmax_keep_better(e, a->dtype, emit_load_at(e, 0, a->dtype, at), splat_i64(e, i), args);
   for_end(e, 2, args, types, best);
   emit_store_at(e, e->k->n_args, NN_I32, emit_index(e, "addi", emit_index_with(e, "muli", outer, a->inner), column),
                 best[1], false);

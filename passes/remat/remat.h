@@ -274,15 +274,15 @@ typedef struct RematSweep {
   int64_t arena_none;    // bytes: every step once
   double seconds_none;   // predicted time of that
   int n;
-  // Owned; budgets fall from 100 % of arena_none in steps of `step`, then the smallest that was found
+  // Owned; budgets fall from 100 % of arena_none in steps of 5 %, then the smallest that was found
   RematSweepPoint *points;
 } RematSweep;
 
 // Plans @train for budgets of 100 %, 95 %, … of its arena without recomputation, down to the smallest budget that can
 // be met, which is the last point. Each point is what the pass `remat` finds for that budget with the seed, the seconds
-// and the effort of `search`. `step`: 0.05 when 0 or less. The module (kernels, scheduled, before remat) stays as it
-// is. False, and an empty sweep, when it has no @train.
-bool nn_remat_sweep(MlirModule module, const NnTarget *target, const RematGoal *search, double step, RematSweep *out);
+// and the effort of `search`. The module (kernels, scheduled, before remat) stays as it is. False, and an empty sweep,
+// when it has no @train.
+bool nn_remat_sweep(MlirModule module, const NnTarget *target, const RematGoal *search, RematSweep *out);
 void nn_remat_sweep_free(RematSweep *sweep);
 // "budget_bytes,arena_bytes,overhead,lower_bound,recomputed,feasible,far_bytes" and a line per point.
 void nn_remat_sweep_print(const RematSweep *sweep, FILE *out);

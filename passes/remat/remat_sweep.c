@@ -36,7 +36,7 @@ static bool plan_budget(RematSweep *sweep, RematForms *forms, const RematGoal *g
   return fits;
 }
 
-bool nn_remat_sweep(MlirModule module, const NnTarget *target, const RematGoal *search, double step, RematSweep *out) {
+bool nn_remat_sweep(MlirModule module, const NnTarget *target, const RematGoal *search, RematSweep *out) {
   *out = (RematSweep){0};
   MlirOperation train = nn_module_train(module);
   if (mlirOperationIsNull(train)) return false;
@@ -51,7 +51,7 @@ bool nn_remat_sweep(MlirModule module, const NnTarget *target, const RematGoal *
   RematGoal goal = *search;
   goal.policy = REMAT_POLICY_SOLVE;
   goal.max_overhead = -1;
-  if (!(step > 0)) step = 0.05;
+  const double step = 0.05;
   bool fits = true;
   for (int i = 0; fits && 1 - i * step > 0; i++) {
     double percent = round(1e6 * (100 - 100 * i * step)) / 1e6;   // as it would be written

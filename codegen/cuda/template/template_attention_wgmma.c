@@ -143,13 +143,13 @@ void wgmma_wait_scores(AttentionBlock *x, int groups_pending, Scores s) {
   build_wgmma_wait(&x->b, groups_pending, x->n / 2, s[0]);
 }
 
-void wgmma_wait_sums(AttentionBlock *x, int groups_pending, Val sums[ATTENTION_SUMS], Weights w) {
+void wgmma_wait_sums(AttentionBlock *x, Val sums[ATTENTION_SUMS], Weights w) {
   Build *b = &x->b;
   int n = x->a->head_dim / 2;
   Val all[ATTENTION_SUMS + 2 * ATTENTION_N_TILES];
   for (int i = 0; i < n; i++) all[i] = sums[i];
   for (int i = 0; i < x->n / 4; i++) all[n + i] = LLVMBuildBitCast(b->builder, w[i / 4][i % 4], b->f32, "");
-  build_wgmma_wait(b, groups_pending, n + x->n / 4, all);
+  build_wgmma_wait(b, 0, n + x->n / 4, all);
   for (int i = 0; i < n; i++) sums[i] = all[i];
 }
 
@@ -291,7 +291,7 @@ static void next_tile(Forward *f, Val tile, Val end, bool masked) {
   build_wgmma_commit(b);
   wgmma_wait_scores(x, 1, s);
   weigh(f, tile, s, masked, fade);
-  wgmma_wait_sums(x, 0, sums, w);
+  wgmma_wait_sums(x, sums, w);
   for (int i = 0; i < x->a->head_dim / 2; i++) sums[i] = build_fmul(b, sums[i], fade[i % 4 / 2]);
   wgmma_set_sums(x, &f->sums, sums);
   set_weights(f, s);
@@ -324,7 +324,7 @@ void attention_wgmma_forward(LLVMModuleRef module, const Attention *a, const cha
   wgmma_get_sums(x, &f.sums, sums);
   wgmma_accumulate(x, w, wgmma_buffer(x, &f.values, build_and(b, last, build_i32(b, 1))), sums);
   build_wgmma_commit(b);
-  wgmma_wait_sums(x, 0, sums, w);
+  wgmma_wait_sums(x, sums, w);
   wgmma_set_sums(x, &f.sums, sums);
   attention_finish(x, &f.state, &f.sums);
   attention_end(x, launch);

@@ -37,7 +37,7 @@ void wgmma_weights(AttentionBlock *x, Scores s, Weights w);
 void wgmma_accumulate(AttentionBlock *x, Weights w, Val depth, Val sums[ATTENTION_SUMS]);
 void wgmma_wait_scores(AttentionBlock *x, int groups_pending, Scores s);
 // w is kept in its registers until then.
-void wgmma_wait_sums(AttentionBlock *x, int groups_pending, Val sums[ATTENTION_SUMS], Weights w);
+void wgmma_wait_sums(AttentionBlock *x, Val sums[ATTENTION_SUMS], Weights w);
 void wgmma_get_sums(AttentionBlock *x, const Sums *sums, Val out[ATTENTION_SUMS]);
 void wgmma_set_sums(AttentionBlock *x, const Sums *sums, Val values[ATTENTION_SUMS]);
 

@@ -74,7 +74,7 @@ static void end(Gradient *g, int n, Scores weights[], const int streams[], Sums 
     wgmma_accumulate(x, w[i], wgmma_buffer(x, &g->streams[streams[i]], g->pipeline.parity), held[i]);
   build_wgmma_commit(b);
   for (int i = 0; i < n; i++) {
-    wgmma_wait_sums(x, 0, held[i], w[i]);
+    wgmma_wait_sums(x, held[i], w[i]);
     wgmma_set_sums(x, &sums[i], held[i]);
   }
   build_loop_end(b, &g->pipeline.loop);
