@@ -1,25 +1,20 @@
 // The system's C compiler: compiles the tables while the kernels are lowered, then links both with the runtime. Its
 // output is shown only when it fails.
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
-#include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "codegen/library.h"
 #include "codegen/link.h"
+#include "codegen/scratch.h"
 #include "support/alloc.h"
 #include "support/bytes.h"
 #include "support/text.h"
-
-extern char **environ;
 
 enum { READERS = 2 };   // with libraries of their own
 
@@ -69,24 +64,12 @@ static bool find_runtime(Link *l) {
 
 // Starts a command with its output appended to the log. 0 when it cannot be started (reported).
 static pid_t start(const Link *l, const char *const *argv) {
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, l->log, O_WRONLY | O_CREAT | O_APPEND, 0600);
-  posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
   if (l->options->verbose) {
     for (int i = 0; argv[i]; i++) fprintf(stderr, "%s%s", i ? " " : "", argv[i]);
     fprintf(stderr, "\n");
   }
-  posix_spawnattr_t attributes;   // signals that are blocked here (scratch.c) end the command
-  sigset_t none;
-  sigemptyset(&none);
-  posix_spawnattr_init(&attributes);
-  posix_spawnattr_setsigmask(&attributes, &none);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
   pid_t pid = 0;
-  int error = posix_spawnp(&pid, argv[0], &actions, &attributes, (char *const *)argv, environ);
-  posix_spawnattr_destroy(&attributes);
-  posix_spawn_file_actions_destroy(&actions);
+  int error = scratch_start(argv, l->log, &pid);
   if (!error) return pid;
   if (error == ENOENT)
     fprintf(stderr, "nnc: error: no C compiler: '%s' was not found; it links the executable (package gcc)\n", argv[0]);
@@ -116,11 +99,7 @@ static void say_if_full(const Link *l) {
 }
 
 static bool wait_for(const Link *l, pid_t pid, const char *what) {
-  int status = 0;
-  pid_t done;
-  do done = waitpid(pid, &status, 0);
-  while (done < 0 && errno == EINTR);
-  if (done == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0) return true;
+  if (scratch_wait(pid)) return true;
   fprintf(stderr, "nnc: error: %s failed; '" C_COMPILER "' says:\n", what);
   show_log(l);
   say_if_full(l);

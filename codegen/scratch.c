@@ -4,10 +4,17 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
+
+#include "support/text.h"
+
+extern char **environ;
 
 // More than once, since a compiler that has not stopped yet may add a file between the two steps.
 static void remove_folder(const char *folder) {
@@ -44,7 +51,6 @@ static void *watch(void *argument) {
 }
 
 bool scratch_begin(Scratch *s, const char *output, bool keep) {
-  *s = (Scratch){.keep = keep};
   // "./-x.…": a name that begins with a dash would be an option to the C compiler.
   if (asprintf(&s->folder, "%s%s.XXXXXX", *output == '-' ? "./" : "", output) < 0) abort();
   sigset_t set = watched();
@@ -68,4 +74,31 @@ void scratch_end(Scratch *s) {
   }
   pthread_sigmask(SIG_SETMASK, &s->before, NULL);
   free(s->folder);
+}
+
+int scratch_start(const char *const *argv, const char *output, pid_t *pid) {
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  if (output) {
+    posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, output, O_WRONLY | O_CREAT | O_APPEND, 0600);
+    posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
+  }
+  posix_spawnattr_t attributes;
+  sigset_t none;
+  sigemptyset(&none);
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+  int error = posix_spawnp(pid, argv[0], &actions, &attributes, (char *const *)argv, environ);
+  posix_spawnattr_destroy(&attributes);
+  posix_spawn_file_actions_destroy(&actions);
+  return error;
+}
+
+bool scratch_wait(pid_t pid) {
+  int status = 0;
+  pid_t done;
+  do done = waitpid(pid, &status, 0);
+  while (done < 0 && errno == EINTR);
+  return done == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <sys/types.h>
 
 typedef struct Scratch {
   char *folder;   // Owned
@@ -18,5 +19,10 @@ typedef struct Scratch {
 bool scratch_begin(Scratch *s, const char *output, bool keep);
 // Removes the folder and what is in it, unless it is to be kept.
 void scratch_end(Scratch *s);
+
+// Starts a command, which the signals end that are blocked here, with all that it prints appended to `output`; NULL: it
+// prints as this process does. 0, or errno's number where it cannot be started.
+int scratch_start(const char *const *argv, const char *output, pid_t *pid);
+bool scratch_wait(pid_t pid);   // whether it ended with status 0
 
 #endif
