@@ -384,33 +384,18 @@ AstPos diag_position(const Diagnostics *d, MlirLocation loc) {
   return DIAG_COMMAND_LINE;
 }
 
-typedef struct Text {
-  char *data;
-  size_t length;
-} Text;
-static void append_text(MlirStringRef part, void *data) {
-  Text *text = data;
-  char *larger = realloc(text->data, text->length + part.length + 1);
-  if (!larger) abort();
-  memcpy(larger + text->length, part.data, part.length);
-  text->data = larger;
-  text->length += part.length;
-  text->data[text->length] = 0;
-}
+static void append_text(MlirStringRef part, void *text) { text_append(text, part.data, part.length); }
 
 static void print_mlir(Diagnostics *d, MlirDiagnostic diagnostic, Severity severity) {
   if (!admit(d, severity)) return;
   MlirLocation loc = mlirDiagnosticGetLocation(diagnostic), at;
   AstPos pos = diag_position(d, loc);
   Text text = {0};
-  append_text(mlirStringRefCreateFromCString(""), &text);
   if (!pos.source && find_file_location(loc, &at)) {   // a file that was not read through us: its place still helps
     MlirStringRef name = mlirIdentifierStr(mlirLocationFileLineColRangeGetFilename(at));
     char place[64];
     snprintf(place, sizeof place, ":%d:%d: ", mlirLocationFileLineColRangeGetStartLine(at),
              mlirLocationFileLineColRangeGetStartColumn(at));
-    append_text(name, &text);
-    append_text(mlirStringRefCreateFromCString(place), &text);
   }
   mlirDiagnosticPrint(diagnostic, append_text, &text);
   print_message(d, severity, pos, text.data);

@@ -155,7 +155,7 @@ static void write_results(Tiled *t, const int acc[OWN]) {
     }
 }
 
-static void begin(Tiled *t, KernelModule *module, const char *symbol) {
+static void begin_tiled(Tiled *t, KernelModule *module, const char *symbol) {
   Code *c = t->c;
   const ConvProduct *p = t->p;
   code_begin(c, module, p, symbol, p->splits > 1 ? 4 : 3);
@@ -180,7 +180,7 @@ static void begin(Tiled *t, KernelModule *module, const char *symbol) {
 void conv_emit_tiled(KernelModule *module, const ConvProduct *p, const char *symbol, EmittedKernel *out) {
   Code c;
   Tiled t = {.c = &c, .p = p};
-  begin(&t, module, symbol);
+  begin_tiled(&t, module, symbol);
   Piece pieces[2];
   piece_begin(&t, &pieces[0], &p->a, t.m0, p->m, t.a_group);
   piece_begin(&t, &pieces[1], &p->b, t.n0, p->n, t.b_group);

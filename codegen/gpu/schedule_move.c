@@ -34,8 +34,8 @@ static void begin_function(Emitter *e, GpuModule *m, const Kernel *k, const char
 }
 
 // A thread for each of `threads` vectors: its number.
-static Value begin(Emitter *e, GpuModule *m, const Kernel *k, char *symbol, int lanes, int64_t threads,
-                   EmittedKernel *out) {
+static Value begin_move_kernel(Emitter *e, GpuModule *m, const Kernel *k, char *symbol, int lanes, int64_t threads,
+                               EmittedKernel *out) {
   int64_t blocks = divide_up(threads, THREADS);
   char *space = text_format("%s: grid %lld x %d threads, %d elements a thread of %lld", symbol, (long long)blocks,
                             THREADS, lanes, (long long)(threads * lanes));
@@ -49,7 +49,7 @@ static Value begin(Emitter *e, GpuModule *m, const Kernel *k, char *symbol, int 
   return p;
 }
 
-static void end(Emitter *e) {
+static void end_move_kernel(Emitter *e) {
   if_end(e, 0, NULL, NULL, NULL, NULL);
   emitter_end(e);
 }
@@ -77,8 +77,8 @@ static void move_pad(GpuModule *m, const Kernel *k, MlirOperation op, EmittedKer
           step = pad.interior[pad.axis] + 1;
   int lanes = gaps ? move_lanes(m, k, dtype, 1, &inner) : move_lanes(m, k, dtype, 3, (int64_t[]){x, y, low});
   int64_t rows = move_product(pad.y->dim, 0, pad.axis), along = gaps ? y : y / lanes, inside = gaps ? inner / lanes : 1;
-  Value p = begin(&e, m, k, copy_string(k->name), lanes, rows * along * inside, out), row, at, within = emit_i64(&e, 0),
-        valid;
+  Value p = begin_move_kernel(&e, m, k, copy_string(k->name), lanes, rows * along * inside, out), row, at,
+        within = emit_i64(&e, 0), valid;
   if (gaps) within = scaled(&e, split(&e, p, inside, &row), lanes);
   else row = p;
   at = split(&e, row, along, &row);
@@ -96,7 +96,7 @@ static void move_pad(GpuModule *m, const Kernel *k, MlirOperation op, EmittedKer
   Value inside_value = emit_load_at(&e, 0, dtype, sum(&e, sum(&e, from, scaled(&e, at, inner)), within));
   if_end(&e, 1, &inside_value, &outside, &type, &v);
   emit_store_at(&e, k->n_args, dtype, scaled(&e, p, lanes), v, false);
-  end(&e);
+  end_move_kernel(&e);
 }
 
 // One launch per operand.
@@ -111,13 +111,13 @@ static void move_concat(GpuModule *m, const Kernel *k, MlirOperation op, Emitted
     int arg = nn_value_index(mlirOperationGetOperand(op, i));
     int64_t run = k->arg[arg].dim[axis] * inner;
     int lanes = move_lanes(m, k, dtype, 3, (int64_t[]){run, row, at});
-    Value p = begin(&e, m, k, i ? text_format("%s_launch%d", k->name, (int)i) : copy_string(k->name), lanes,
-                    outer * (run / lanes), out),
+    Value p = begin_move_kernel(&e, m, k, i ? text_format("%s_launch%d", k->name, (int)i) : copy_string(k->name), lanes,
+                                outer * (run / lanes), out),
           r;
     Value within = scaled(&e, split(&e, p, run / lanes, &r), lanes);
     Value v = emit_load_at(&e, arg, dtype, scaled(&e, p, lanes));
     emit_store_at(&e, k->n_args, dtype, emit_index_with(&e, "addi", sum(&e, scaled(&e, r, row), within), at), v, false);
-    end(&e);
+    end_move_kernel(&e);
     at += run;
   }
 }
@@ -129,14 +129,14 @@ static void move_gather(GpuModule *m, const Kernel *k, MlirOperation op, Emitted
   NnDtype dtype = as_bytes(t->dtype);
   int64_t row = move_product(t->dim, 1, t->rank), n = nn_type_elements(&k->arg[indices]);
   int lanes = move_lanes(m, k, dtype, 1, &row);
-  Value p = begin(&e, m, k, copy_string(k->name), lanes, n * (row / lanes), out), i;
+  Value p = begin_move_kernel(&e, m, k, copy_string(k->name), lanes, n * (row / lanes), out), i;
   Value within = scaled(&e, split(&e, p, row / lanes, &i), lanes);
   i.depth = e.depth;   // read only by threads that have an index
   Value index = move_load_index(&e, indices, k->arg[indices].dtype, i);
   index = emit_index_with(&e, "minsi", emit_index_with(&e, "maxsi", index, 0), t->dim[0] - 1);
   Value v = emit_load_at(&e, table, dtype, sum(&e, scaled(&e, index, row), within));
   emit_store_at(&e, k->n_args, dtype, scaled(&e, p, lanes), v, false);
-  end(&e);
+  end_move_kernel(&e);
 }
 
 static void move_pool(GpuModule *m, const Kernel *k, MlirOperation op, EmittedKernel *out) {
@@ -144,13 +144,14 @@ static void move_pool(GpuModule *m, const Kernel *k, MlirOperation op, EmittedKe
   Pool pool = pool_read(k, op);
   int lanes = move_lanes(m, k, pool.dtype, 1, &pool.c);
   int64_t height = pool.input ? pool.h : pool.oh, width = pool.input ? pool.w : pool.ow;
-  Value p = begin(&e, m, k, copy_string(k->name), lanes, pool.n * height * width * (pool.c / lanes), out), rest;
+  Value p = begin_move_kernel(&e, m, k, copy_string(k->name), lanes, pool.n * height * width * (pool.c / lanes), out),
+        rest;
   Point at;
   at.channel = scaled(&e, split(&e, p, pool.c / lanes, &rest), lanes);
   at.column = split(&e, rest, width, &rest);
   at.row = split(&e, rest, height, &at.image);
   pool_point(&e, &pool, &at);
-  end(&e);
+  end_move_kernel(&e);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -385,10 +386,10 @@ static void move_argmax(GpuModule *m, const Kernel *k, MlirOperation op, Emitted
   }
   Emitter e;
   int lanes = (int)smaller(move_lanes(m, k, a.dtype, 1, &a.inner), 4);
-  Value p = begin(&e, m, k, copy_string(k->name), lanes, a.outer * (a.inner / lanes), out), outer;
+  Value p = begin_move_kernel(&e, m, k, copy_string(k->name), lanes, a.outer * (a.inner / lanes), out), outer;
   Value column = scaled(&e, split(&e, p, a.inner / lanes, &outer), lanes);
   argmax_columns(&e, &a, outer, column);
-  end(&e);
+  end_move_kernel(&e);
 }
 
 void schedule_move(GpuModule *m, const Kernel *k, EmittedKernel *out) {

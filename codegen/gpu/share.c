@@ -347,7 +347,7 @@ static void give_numbers(const Group *g, int n_arguments) {
   }
 }
 
-static void make_one(Shareable *const *of, int n) {
+static void share_group(Shareable *const *of, int n) {
   Group g = {.n = n, .of = of};
   for (int f = 0; f < n; f++)
     if (of[f]->plain.symbol) keep_plain(of[f]);
@@ -410,7 +410,7 @@ void gpu_share_kernels(EmittedKernels *kernels, int many, int alike) {
   qsort(sorted, (size_t)n, sizeof *sorted, by_form);
   for (int i = 0, end; i < n; i = end) {
     for (end = i + 1; end < n && !strcmp(sorted[i]->form.data, sorted[end]->form.data);) end++;
-    if (end - i >= (adds_up(sorted[i]) ? 2 : alike)) make_one(sorted + i, end - i);
+    if (end - i >= (adds_up(sorted[i]) ? 2 : alike)) share_group(sorted + i, end - i);
   }
   for (int i = 0; i < n; i++) {
     function_free(&all[i].plain);

@@ -9,13 +9,13 @@
 
 #define COPY_BLOCK 16384
 
-static Value begin(Emitter *e, KernelModule *m, const Kernel *k, const char *symbol) {
+static Value begin_move_kernel(Emitter *e, KernelModule *m, const Kernel *k, const char *symbol) {
   emitter_begin(e, m, k, symbol, k->n_args + k->n_results);
   e->valid = e->lanes;
   return for_begin(e, (Value){1, 0, false}, (Value){2, 0, false}, 1, 0, NULL, NULL, NULL);
 }
 
-static void end(Emitter *e) {
+static void end_move_kernel(Emitter *e) {
   for_end(e, 0, NULL, NULL, NULL);
   emitter_end(e);
 }
@@ -70,13 +70,13 @@ static void emit_pad(KernelModule *m, const Kernel *k, MlirOperation op, Emitted
   int64_t rows = move_product(pad.y->dim, 0, pad.axis), row = pad.y->dim[pad.axis] * pad.inner;
   kernel_comment(m, k, "outer loop: rows of the last padded axis");
   Emitter e;
-  Value p = begin(&e, m, k, k->name);
+  Value p = begin_move_kernel(&e, m, k, k->name);
   Value to = emit_index_with(&e, "muli", p, row), valid, from = pad_source_row(&e, &pad, p, &valid);
   fill_run(&e, k->n_args, to, dtype, row, emit_splat(&e, dtype, nn_attr_f64(op, "value", 0)));
   if_begin(&e, valid);
   pad_copy_row(&e, &pad, to, from);
   if_end(&e, 0, NULL, NULL, NULL, NULL);
-  end(&e);
+  end_move_kernel(&e);
   kernel_add_launch(out, copy_string(k->name), rows, (double)row);
 }
 
@@ -92,7 +92,7 @@ static void emit_concat(KernelModule *m, const Kernel *k, MlirOperation op, Emit
     int64_t run = k->arg[arg].dim[axis] * inner, blocks = divide_up(run, COPY_BLOCK);
     char *symbol = i ? text_format("%s_launch%d", k->name, (int)i) : copy_string(k->name);
     Emitter e;
-    Value p = begin(&e, m, k, symbol), bytes = emit_i64(&e, run * nn_dtype_bytes(y->dtype));
+    Value p = begin_move_kernel(&e, m, k, symbol), bytes = emit_i64(&e, run * nn_dtype_bytes(y->dtype));
     Value r = emit_index_with(&e, "divui", p, blocks), block = emit_index_with(&e, "remui", p, blocks);
     Value first = emit_index_with(&e, "muli", block, COPY_BLOCK);
     if (blocks > 1) {
@@ -102,7 +102,7 @@ static void emit_concat(KernelModule *m, const Kernel *k, MlirOperation op, Emit
     Value to = emit_index_with(&e, "addi", emit_index(&e, "addi", emit_index_with(&e, "muli", r, row), first), at);
     copy_bytes(&e, k->n_args, to, arg, emit_index(&e, "addi", emit_index_with(&e, "muli", r, run), first), y->dtype,
                bytes);
-    end(&e);
+    end_move_kernel(&e);
     kernel_add_launch(out, symbol, outer * blocks, (double)smaller(run, COPY_BLOCK));
     at += run;
   }
@@ -114,12 +114,12 @@ static void emit_gather(KernelModule *m, const Kernel *k, MlirOperation op, Emit
   int64_t row = move_product(t->dim, 1, t->rank), n = nn_type_elements(&k->arg[indices]);
   kernel_comment(m, k, "outer loop: indices, clamped to the table");
   Emitter e;
-  Value p = begin(&e, m, k, k->name);
+  Value p = begin_move_kernel(&e, m, k, k->name);
   Value index = move_load_index(&e, indices, k->arg[indices].dtype, p);
   index = emit_index_with(&e, "minsi", emit_index_with(&e, "maxsi", index, 0), t->dim[0] - 1);
   copy_run(&e, k->n_args, emit_index_with(&e, "muli", p, row), table, emit_index_with(&e, "muli", index, row), t->dtype,
            row);
-  end(&e);
+  end_move_kernel(&e);
   kernel_add_launch(out, copy_string(k->name), n, (double)row);
 }
 
@@ -176,7 +176,7 @@ static void emit_scatter_add(KernelModule *m, const Kernel *k, MlirOperation op,
   ranges = divide_up(rows, size);
   kernel_comment(m, k, "outer loop: ranges of the table's rows; each goes through all indices");
   Emitter e;
-  Value p = begin(&e, m, k, k->name);
+  Value p = begin_move_kernel(&e, m, k, k->name);
   Value first = emit_index_with(&e, "muli", p, size),
         count = emit_index_with(&e, "minsi", emit_index(&e, "subi", emit_i64(&e, rows), first), size);
   bool max = nn_op_of(op) == NN_OP_scatter_max;
@@ -193,7 +193,7 @@ static void emit_scatter_add(KernelModule *m, const Kernel *k, MlirOperation op,
   if_end(&e, 0, NULL, NULL, NULL, NULL);
   for_end(&e, 0, NULL, NULL, NULL);
   if (max) step_rows(&e, ROW_LOWEST_TO_ZERO, first, count, t->dtype, row);
-  end(&e);
+  end_move_kernel(&e);
   kernel_add_launch(out, copy_string(k->name), ranges, (double)(size * row) + (double)n);
 }
 

@@ -350,7 +350,7 @@ static void prepare(Exact *exact, const RematProblem *problem, int64_t budget_by
 }
 
 // A label for each choice of far homes.
-static void begin(Exact *exact) {
+static void begin_labels(Exact *exact) {
   for (NodeSet away = exact->homes;; away = (NodeSet)(away - 1) & exact->homes) {
     Label label = {.sets.away = away};
     if (bytes_of(exact, away) <= exact->problem->far->budget && near_bytes(exact, &label.sets) <= exact->budget)
@@ -384,7 +384,7 @@ RematExact remat_exact_tiers(const RematProblem *problem, int64_t budget_bytes, 
   exact->buckets = allocate_array((size_t)exact->mask + 1, sizeof *exact->buckets);
   for (unsigned i = 0; i <= exact->mask; i++) exact->buckets[i] = -1;
   prepare(exact, problem, budget_bytes);
-  begin(exact);
+  begin_labels(exact);
   RematExact outcome = REMAT_EXACT_INFEASIBLE;
   while (exact->open.n > 0 && !exact->full) {
     int number = open_states_pop(&exact->open);

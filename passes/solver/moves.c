@@ -100,7 +100,7 @@ static bool fill_before(RematSearch *search, int value, int slot, DeadInputs dea
   return execute(search, value, at, dead, 0) && drop_orphan(search, value, at);
 }
 
-static bool finish(RematSearch *search, bool made) {
+static bool finish_move(RematSearch *search, bool made) {
   if (made && remat_trial_legal(&search->state)) return true;
   remat_trial_reject(&search->state);
   if (search->wanted_room >= 0) {
@@ -110,7 +110,7 @@ static bool finish(RematSearch *search, bool made) {
   return false;
 }
 
-static void begin(RematSearch *search) {
+static void begin_move(RematSearch *search) {
   enum { STEPS = 150 };
   watch_count(search->problem, STEPS);
   search->wanted_room = -1;
@@ -118,13 +118,13 @@ static void begin(RematSearch *search) {
 }
 
 bool remat_move_fill(RematSearch *search, int value, int index, DeadInputs dead) {
-  begin(search);
-  return finish(search, fill_before(search, value, search->state.events[value].at[index] >> 1, dead));
+  begin_move(search);
+  return finish_move(search, fill_before(search, value, search->state.events[value].at[index] >> 1, dead));
 }
 
 bool remat_move_drop(RematSearch *search, int slot) {
-  begin(search);
-  return finish(search, drop(search, slot));
+  begin_move(search);
+  return finish_move(search, drop(search, slot));
 }
 
 // ---- random choices ----
@@ -240,8 +240,8 @@ static bool propose_fill(RematSearch *search) {
   int from = at[gap.index - 1] >> 1, slot = at[gap.index] >> 1;
   // Mostly right before the use; else anywhere in the gap.
   if (splitmix64(&search->random) % 8 == 0) slot = from + 2 + remat_random_below(&search->random, slot - from - 1);
-  begin(search);
-  return finish(search, fill_before(search, gap.value, slot, (DeadInputs)(splitmix64(&search->random) % 3)));
+  begin_move(search);
+  return finish_move(search, fill_before(search, gap.value, slot, (DeadInputs)(splitmix64(&search->random) % 3)));
 }
 
 static bool propose_drop(RematSearch *search) {
@@ -301,10 +301,10 @@ static bool propose_shift(RematSearch *search) {
   if (is_locked(search, node)) return false;
   int target = shift_target(search, slot);
   if (target < 0) return false;
-  begin(search);
+  begin_move(search);
   remat_trial_remove(state, slot);
   DeadInputs dead = splitmix64(&search->random) % 4 ? DEAD_HOLD : DEAD_MIXED;
-  return finish(search, execute(search, node, target, dead, 0));
+  return finish_move(search, execute(search, node, target, dead, 0));
 }
 
 // Removes one recomputation and makes another in memory that the first had freed.
@@ -318,12 +318,12 @@ static bool propose_swap(RematSearch *search) {
   Gap gap = random_gap_across(search, state->events[node].at[i - 1] >> 1, slot);
   if (gap.value < 0 || gap.value == node || is_locked(search, gap.value)) return false;
   int use = state->events[gap.value].at[gap.index] >> 1;
-  begin(search);
+  begin_move(search);
   bool made = drop(search, slot);
   // Dropping may have taken the user away.
   made = made && state->node_at[use] >= 0 &&
          fill_before(search, gap.value, use, (DeadInputs)(splitmix64(&search->random) % 3));
-  return finish(search, made);
+  return finish_move(search, made);
 }
 
 // Recomputes a neighbour of a recomputed value instead: what is held moves along the graph.
@@ -346,13 +346,13 @@ static bool propose_neighbour(RematSearch *search) {
   while (i < list->n && !is_gap(state, value, i)) i++;
   if (i >= list->n) return false;
   int use = list->at[i] >> 1;
-  begin(search);
+  begin_move(search);
   bool fill_first = splitmix64(&search->random) & 1, made = true;
   DeadInputs dead = (DeadInputs)(splitmix64(&search->random) % 3);
   if (fill_first) made = fill_before(search, value, use, dead);
   made = made && state->node_at[slot] == node && drop(search, slot);
   if (!fill_first) made = made && state->node_at[use] >= 0 && fill_before(search, value, use, dead);
-  return finish(search, made);
+  return finish_move(search, made);
 }
 
 bool remat_move_propose(RematSearch *search) {

@@ -26,7 +26,7 @@ static Val i64(Plain *x, int64_t value) { return LLVMConstInt(x->b.i64, (uint64_
 static int value_bytes(const Plain *x) { return x->type == x->b.f64 ? 8 : 4; }
 
 // Of a batch and head, row and column 0.
-static Val operand(Plain *x, Val base, const AttentionStrides *s, Val head, Val row) {
+static Val row_address(Plain *x, Val base, const AttentionStrides *s, Val head, Val row) {
   Build *b = &x->b;
   int64_t bytes = tile_element_bytes(x->a->type);
   Val offset = build_mul(b, build_i64(b, x->batch), i64(x, s->batch * bytes));
@@ -115,8 +115,8 @@ static Val dot(Plain *x, Val u, Val v) {
 // The place of the warp
 
 // Opens a branch for the warps that have a row. heads: of the rows.
-static void begin(Plain *x, Branch *branch, LLVMModuleRef module, const Attention *a, AttentionKernel kernel,
-                  const char *name, int64_t n_rows, int64_t heads, TemplateLaunch *launch) {
+static void begin_plain(Plain *x, Branch *branch, LLVMModuleRef module, const Attention *a, AttentionKernel kernel,
+                        const char *name, int64_t n_rows, int64_t heads, TemplateLaunch *launch) {
   *x = (Plain){.a = a};
   Build *b = &x->b;
   x->p = attention_declare(b, module, a, kernel, name, 32 * WARPS);
@@ -141,7 +141,7 @@ static void begin(Plain *x, Branch *branch, LLVMModuleRef module, const Attentio
   build_if(b, branch, build_less(b, x->row, build_i32(b, n_rows)));
 }
 
-static void end(Plain *x, Branch *branch) {
+static void end_plain(Plain *x, Branch *branch) {
   build_if_end(&x->b, branch);
   build_finish(&x->b);
 }
@@ -202,7 +202,7 @@ static void accumulate(Plain *x, int n, Totals *const sums[], const Val weight[]
   Loop loop;
   Val t = build_loop(b, &loop, build_i32(b, 0), build_min(b, build_sub(b, end, first), build_i32(b, 32)), 1);
   for (int i = 0; i < n; i++) {
-    Val w = build_shuffle_from(b, weight[i], t), row = operand(x, base[i], stride[i], head, build_add(b, first, t));
+    Val w = build_shuffle_from(b, weight[i], t), row = row_address(x, base[i], stride[i], head, build_add(b, first, t));
     for (int c = 0; c < COLUMNS && 32 * c < x->a->head_dim; c++)
       build_set(b, sums[i]->c[c], build_ffma(b, w, load_element(x, row, x->column[c]), build_get(b, sums[i]->c[c])));
   }
@@ -241,16 +241,16 @@ static Val token_of_lane(Plain *x, Val first, Val end, Val *valid) {
 static void plain_forward(LLVMModuleRef module, const Attention *a, const char *name, TemplateLaunch *launch) {
   Plain state, *x = &state;
   Branch branch;
-  begin(x, &branch, module, a, ATTENTION_FORWARD, name, a->n_queries, a->heads, launch);
+  begin_plain(x, &branch, module, a, ATTENTION_FORWARD, name, a->n_queries, a->heads, launch);
   Build *b = &x->b;
-  Val q = operand(x, x->p.q, &a->q, x->head, x->row), last = end_of_keys(x), infinity = real(x, INFINITY),
+  Val q = row_address(x, x->p.q, &a->q, x->head, x->row), last = end_of_keys(x), infinity = real(x, INFINITY),
       none = real(x, -INFINITY);
   Var max = build_var(b, x->type, none), sum = build_var(b, x->type, real(x, 0));
   Totals o, *sums[] = {&o};
   clear(x, &o);
   Loop loop;
   Val first = build_loop(b, &loop, build_i32(b, 0), last, 32), valid, key = token_of_lane(x, first, last, &valid);
-  Val slope, s = score(x, q, operand(x, x->p.k, &a->k, x->group, key), x->head, x->row, key, &slope);
+  Val slope, s = score(x, q, row_address(x, x->p.k, &a->k, x->group, key), x->head, x->row, key, &slope);
   s = build_select(b, seen_by_mask(x, valid, x->row, key), s, none);
   Val before = build_get(b, max), most = build_fmax(b, before, over_warp(x, s, true)),
       safe = build_select(b, build_fequal(b, most, none), real(x, 0), most);
@@ -264,13 +264,13 @@ static void plain_forward(LLVMModuleRef module, const Attention *a, const char *
   build_loop_end(b, &loop);
   Val total = over_warp(x, build_get(b, sum), false), empty = build_fequal(b, total, real(x, 0));
   store_sums(x, &o, build_select(b, empty, real(x, 0), LLVMBuildFDiv(b->builder, real(x, 1), total, "")),
-             operand(x, x->p.o, &a->o, x->head, x->row));
+             row_address(x, x->p.o, &a->o, x->head, x->row));
   Val lse = build_fadd(b, build_get(b, max), logarithm(x, build_select(b, empty, real(x, 1), total)));
   Branch writes;
   build_if(b, &writes, x->writes_statistics);
   build_store(b, build_select(b, empty, infinity, lse), statistic(x, x->p.lse, x->head, x->row), value_bytes(x));
   build_if_end(b, &writes);
-  end(x, &branch);
+  end_plain(x, &branch);
 }
 
 // The weight (with dropout) of a pair and the gradient of its score, the scale included; both 0 where the pair is not
@@ -289,10 +289,10 @@ static void pair_gradients(Plain *x, Val q, Val k, Val v, Val dy, Val head, Val 
 static void plain_backward_q(LLVMModuleRef module, const Attention *a, const char *name, TemplateLaunch *launch) {
   Plain state, *x = &state;
   Branch branch;
-  begin(x, &branch, module, a, ATTENTION_BACKWARD_Q, name, a->n_queries, a->heads, launch);
+  begin_plain(x, &branch, module, a, ATTENTION_BACKWARD_Q, name, a->n_queries, a->heads, launch);
   Build *b = &x->b;
-  Val q = operand(x, x->p.q, &a->q, x->head, x->row), dy = operand(x, x->p.dy, &a->o, x->head, x->row),
-      o = operand(x, x->p.o, &a->o, x->head, x->row);
+  Val q = row_address(x, x->p.q, &a->q, x->head, x->row), dy = row_address(x, x->p.dy, &a->o, x->head, x->row),
+      o = row_address(x, x->p.o, &a->o, x->head, x->row);
   Val lse = build_load(b, x->type, statistic(x, x->p.lse, x->head, x->row), value_bytes(x));
   Var part = build_var(b, x->type, real(x, 0));
   Loop loop;
@@ -308,14 +308,14 @@ static void plain_backward_q(LLVMModuleRef module, const Attention *a, const cha
   clear(x, &dq);
   Val last = end_of_keys(x), first = build_loop(b, &loop, build_i32(b, 0), last, 32), valid,
       key = token_of_lane(x, first, last, &valid), weight, ds;
-  pair_gradients(x, q, operand(x, x->p.k, &a->k, x->group, key), operand(x, x->p.v, &a->v, x->group, key), dy, x->head,
-                 x->row, key, lse, delta, seen_by_mask(x, valid, x->row, key), keep(x, x->head, x->row, key), &weight,
-                 &ds);
+  pair_gradients(x, q, row_address(x, x->p.k, &a->k, x->group, key), row_address(x, x->p.v, &a->v, x->group, key), dy,
+                 x->head, x->row, key, lse, delta, seen_by_mask(x, valid, x->row, key), keep(x, x->head, x->row, key),
+                 &weight, &ds);
   accumulate(x, 1, sums, (Val[]){ds}, (Val[]){x->p.k}, (const AttentionStrides *const[]){&a->k}, x->group, first, last);
   build_loop_end(b, &loop);
   AttentionStrides to = attention_gradient_strides(a, &a->q);
-  store_sums(x, &dq, real(x, 1), operand(x, x->p.dq, &to, x->head, x->row));
-  end(x, &branch);
+  store_sums(x, &dq, real(x, 1), row_address(x, x->p.dq, &to, x->head, x->row));
+  end_plain(x, &branch);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -324,9 +324,9 @@ static void plain_backward_q(LLVMModuleRef module, const Attention *a, const cha
 static void plain_backward_kv(LLVMModuleRef module, const Attention *a, const char *name, TemplateLaunch *launch) {
   Plain state, *x = &state;
   Branch branch;
-  begin(x, &branch, module, a, ATTENTION_BACKWARD_KV, name, a->n_keys, a->groups, launch);
+  begin_plain(x, &branch, module, a, ATTENTION_BACKWARD_KV, name, a->n_keys, a->groups, launch);
   Build *b = &x->b;
-  Val k = operand(x, x->p.k, &a->k, x->group, x->row), v = operand(x, x->p.v, &a->v, x->group, x->row),
+  Val k = row_address(x, x->p.k, &a->k, x->group, x->row), v = row_address(x, x->p.v, &a->v, x->group, x->row),
       last = build_i32(b, a->n_queries), begins = build_i32(b, 0);
   if (a->causal) begins = build_max(b, begins, build_sub(b, x->row, build_i32(b, a->n_keys - a->n_queries)));
   Totals dk, dv, *sums[] = {&dk, &dv};
@@ -339,16 +339,17 @@ static void plain_backward_kv(LLVMModuleRef module, const Attention *a, const ch
   Val first = build_loop(b, &loop, begins, last, 32), valid, query = token_of_lane(x, first, last, &valid), weight, ds;
   Val lse = build_load(b, x->type, statistic(x, x->p.lse, head, query), value_bytes(x)),
       delta = build_load(b, x->type, statistic(x, x->p.delta, head, query), value_bytes(x));
-  pair_gradients(x, operand(x, x->p.q, &a->q, head, query), k, v, operand(x, x->p.dy, &a->o, head, query), head, query,
-                 x->row, lse, delta, seen_by_mask(x, valid, query, x->row), keep(x, head, query, x->row), &weight, &ds);
+  pair_gradients(x, row_address(x, x->p.q, &a->q, head, query), k, v, row_address(x, x->p.dy, &a->o, head, query), head,
+                 query, x->row, lse, delta, seen_by_mask(x, valid, query, x->row), keep(x, head, query, x->row),
+                 &weight, &ds);
   accumulate(x, 2, sums, (Val[]){ds, weight}, (Val[]){x->p.q, x->p.dy}, (const AttentionStrides *const[]){&a->q, &a->o},
              head, first, last);
   build_loop_end(b, &loop);
   build_loop_end(b, &heads);
   AttentionStrides to[] = {attention_gradient_strides(a, &a->k), attention_gradient_strides(a, &a->v)};
-  store_sums(x, &dk, real(x, 1), operand(x, x->p.dk, &to[0], x->group, x->row));
-  store_sums(x, &dv, real(x, 1), operand(x, x->p.dv, &to[1], x->group, x->row));
-  end(x, &branch);
+  store_sums(x, &dk, real(x, 1), row_address(x, x->p.dk, &to[0], x->group, x->row));
+  store_sums(x, &dv, real(x, 1), row_address(x, x->p.dv, &to[1], x->group, x->row));
+  end_plain(x, &branch);
 }
 
 void attention_plain(LLVMModuleRef module, const Attention *a, AttentionKernel kernel, const char *name,

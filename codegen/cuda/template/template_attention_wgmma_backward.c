@@ -41,7 +41,7 @@ static void copy_first(Gradient *g) {
 
 // Opens the loop, starts the copies of the next tile and multiplies the current one: scores and the gradients of the
 // weights.
-static void begin(Gradient *g, Scores s, Scores dp) {
+static void begin_tile(Gradient *g, Scores s, Scores dp) {
   AttentionBlock *x = &g->x;
   Build *b = &x->b;
   Pipeline *p = &g->pipeline;
@@ -61,7 +61,7 @@ static void begin(Gradient *g, Scores s, Scores dp) {
 }
 
 // n sums += their weights times the current tiles of streams; closes the loop.
-static void end(Gradient *g, int n, Scores weights[], const int streams[], Sums sums[]) {
+static void end_tile(Gradient *g, int n, Scores weights[], const int streams[], Sums sums[]) {
   AttentionBlock *x = &g->x;
   Build *b = &x->b;
   Weights w[2];
@@ -94,7 +94,7 @@ void attention_wgmma_backward_q(LLVMModuleRef module, const Attention *a, const 
   Sums dq;
   attention_sums(x, &dq);
   Scores s, dp[1], slope;
-  begin(&g, s, dp[0]);
+  begin_tile(&g, s, dp[0]);
   attention_adjust(x, g.pipeline.tile, false, NULL, s, slope);
   attention_mask_keys(x, g.pipeline.tile, s);
   for (int t = 0; t < x->n / 8; t++)
@@ -103,7 +103,7 @@ void attention_wgmma_backward_q(LLVMModuleRef module, const Attention *a, const 
       attention_differentiate(x, &s[t][i], &dp[0][t][i], lse2[i / 2], delta[i / 2], kept,
                               a->softcap > 0 ? slope[t][i] : NULL);
     }
-  end(&g, 1, dp, (int[]){0}, &dq);
+  end_tile(&g, 1, dp, (int[]){0}, &dq);
   attention_store_gradient(x, &dq, a->scale, x->p.dq, &a->q, x->head);
   attention_end(x, launch);
 }
@@ -124,7 +124,7 @@ void attention_wgmma_backward_kv(LLVMModuleRef module, const Attention *a, const
   Sums sums[2];   // dv, dk
   for (int i = 0; i < 2; i++) attention_sums(x, &sums[i]);
   Scores s[2], slope;   // the weights, the gradients of the scores
-  begin(&g, s[0], s[1]);
+  begin_tile(&g, s[0], s[1]);
   attention_adjust(x, g.pipeline.tile, true, g.pipeline.head, s[0], slope);
   // Columns beyond the last query need no mask: their rows of q and do, lse and delta are zero, and so is all that they
   // add.
@@ -142,7 +142,7 @@ void attention_wgmma_backward_kv(LLVMModuleRef module, const Attention *a, const
                               a->softcap > 0 ? slope[t][i] : NULL);
     }
   }
-  end(&g, 2, s, (int[]){1, 0}, sums);
+  end_tile(&g, 2, s, (int[]){1, 0}, sums);
   attention_store_gradient(x, &sums[1], a->scale, x->p.dk, &a->k, x->group);
   attention_store_gradient(x, &sums[0], 1, x->p.dv, &a->v, x->group);
   attention_end(x, launch);

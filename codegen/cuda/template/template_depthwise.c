@@ -145,7 +145,8 @@ static Divisor divisor(Depthwise *d, Number which) {
 }
 static Val constant(Depthwise *d, int64_t v) { return build_i32(&d->b, v); }
 
-static void begin(Depthwise *d, LLVMModuleRef module, const NncConv *c, const char *name, const char *buffers) {
+static void begin_depthwise(Depthwise *d, LLVMModuleRef module, const NncConv *c, const char *name,
+                            const char *buffers) {
   char parameters[4 + NUMBERS + 1];
   size_t n = strlen(buffers);
   memcpy(parameters, buffers, n);
@@ -280,7 +281,7 @@ static void strided_sum(Depthwise *d, Val image, const Place *at, Val *sum) {
 // Forward and input gradient.
 static void build_strip(LLVMModuleRef module, const NncConv *c, const char *name) {
   Depthwise d;
-  begin(&d, module, c, name, "rrp");
+  begin_depthwise(&d, module, c, name, "rrp");
   Build *b = &d.b;
   Val image = build_parameter(b, 0, gradient(c) ? "dy" : "x"), w = build_parameter(b, 1, "w"),
       out = build_parameter(b, 2, gradient(c) ? "dx" : "y"), i = build_thread_number(b, THREADS), sum[STRIP];
@@ -332,7 +333,7 @@ static void build_weights(LLVMModuleRef module, const NncConv *c, const char *na
   Depthwise d;
   bool in_parts = depthwise_launches(c) == 2;
   int64_t width = block_width(c), rows = THREADS / width;
-  begin(&d, module, c, name, in_parts ? "rr-p" : "rrp");
+  begin_depthwise(&d, module, c, name, in_parts ? "rr-p" : "rrp");
   Build *b = &d.b;
   Val x = build_parameter(b, 0, "x"), dy = build_parameter(b, 1, "dy"),
       out = build_parameter(b, in_parts ? 3 : 2, in_parts ? "parts" : "dw");
@@ -364,7 +365,7 @@ static void build_weights(LLVMModuleRef module, const NncConv *c, const char *na
 
 static void build_sum(LLVMModuleRef module, const NncConv *c, const char *name) {
   Depthwise d;
-  begin(&d, module, c, name, "--pr");
+  begin_depthwise(&d, module, c, name, "--pr");
   Build *b = &d.b;
   Val out = build_parameter(b, 2, "dw"), from = build_parameter(b, 3, "parts"), i = build_thread_number(b, THREADS);
   Branch inside;

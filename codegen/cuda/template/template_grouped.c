@@ -79,7 +79,7 @@ static Divisor divisor_of_results(Grouped *g) {
   return conv_divisor(&g->b, g->c->pass == NNC_CONV_INPUT_GRAD ? CONV_CHANNELS_IN : CONV_CHANNELS_OUT);
 }
 
-static void begin(Grouped *g, LLVMModuleRef module, const ConvShape *c, const char *name, const char *buffers) {
+static void begin_grouped(Grouped *g, LLVMModuleRef module, const ConvShape *c, const char *name, const char *buffers) {
   *g = (Grouped){.c = c,
                  .own = conv_grouped_lanes(c, results(c)),
                  .depth = depth_lanes(c),
@@ -94,7 +94,7 @@ static void begin(Grouped *g, LLVMModuleRef module, const ConvShape *c, const ch
 // Weights (o, channel, tap) to (group, tap, summed, result).
 static void build_reorder(LLVMModuleRef module, const ConvShape *c, const char *name) {
   Grouped g;
-  begin(&g, module, c, name, "-R-p");
+  begin_grouped(&g, module, c, name, "-R-p");
   Build *b = &g.b;
   Val from = build_parameter(b, 1, "w"), to = build_parameter(b, 3, "reordered"),
       i = build_thread_number(b, CONV_THREADS);
@@ -148,7 +148,7 @@ static void add_tap(Grouped *g, const PixelRow *rows, Val tap, Var *sums) {
 
 static void build_product(LLVMModuleRef module, const ConvShape *c, const char *name) {
   Grouped g;
-  begin(&g, module, c, name, "r-pr");
+  begin_grouped(&g, module, c, name, "r-pr");
   Build *b = &g.b;
   build_min_blocks(b, 2);
   g.image = build_parameter(b, 0, "image");
