@@ -25,8 +25,7 @@ bool output_write(const char *path, const char *data, size_t size) {
     FILE *special = fopen(path, "wb");
     return special && write_all(special, data, size);
   }
-  char *real = output_real_name(path), *temporary;
-  if (asprintf(&temporary, "%s.%ld.tmp", real, (long)getpid()) < 0) abort();
+  char *real = output_real_name(path), *temporary = text_format("%s.%ld.tmp", real, (long)getpid());
   FILE *out = fopen(temporary, "wb");
   bool ok = out && write_all(out, data, size) && rename(temporary, real) == 0;
   int error = errno;

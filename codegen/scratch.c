@@ -52,7 +52,7 @@ static void *watch(void *argument) {
 
 bool scratch_begin(Scratch *s, const char *output, bool keep) {
   // "./-x.…": a name that begins with a dash would be an option to the C compiler.
-  if (asprintf(&s->folder, "%s%s.XXXXXX", *output == '-' ? "./" : "", output) < 0) abort();
+  *s = (Scratch){.keep = keep, .folder = text_format("%s%s.XXXXXX", *output == '-' ? "./" : "", output)};
   sigset_t set = watched();
   pthread_sigmask(SIG_BLOCK, &set, &s->before);
   if (mkdtemp(s->folder)) {

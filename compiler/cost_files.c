@@ -10,9 +10,11 @@
 #include <unistd.h>
 
 #include "runtime/library.h"
+#include "support/alloc.h"
 #include "support/input_error.h"
 #include "support/json.h"
 #include "support/names.h"
+#include "support/text.h"
 
 typedef struct Reader {
   Diagnostics *d;
@@ -187,12 +189,6 @@ static bool is_folder(const char *path) {
   return folder != NULL;
 }
 
-static char *format_path(const char *format, const char *a, const char *b) {
-  char *text;
-  if (asprintf(&text, format, a, b) < 0) abort();
-  return text;
-}
-
 // The descriptions beside this executable: in the build tree, the source tree's; installed, share/nnc/machines. Owned:
 // free().
 static char *machines_folder(void) {
@@ -201,15 +197,15 @@ static char *machines_folder(void) {
   if (n > 0) self[n] = 0;
   char *slash = strrchr(self, '/');
   if (slash) *slash = 0;
-  if (strcmp(self, NNC_BUILD_RUNTIME_DIR) == 0) return format_path("%s%s", NNC_BUILD_SOURCE_DIR, "/machines");
-  char *beside = format_path("%s%s", self, "/../share/nnc/machines");
+  if (strcmp(self, NNC_BUILD_RUNTIME_DIR) == 0) return copy_string(NNC_BUILD_SOURCE_DIR "/machines");
+  char *beside = text_format("%s/../share/nnc/machines", self);
   if (is_folder(beside)) return beside;
   free(beside);
-  return strdup(NNC_INSTALL_DATADIR "/machines");
+  return copy_string(NNC_INSTALL_DATADIR "/machines");
 }
 
 static bool unknown_machine(Diagnostics *d, const char *name, const char *folder) {
-  char *list = strdup("");
+  Text list = {0};
   NameSearch search = name_search(name);
   struct dirent **found;
   int n = scandir(folder, &found, NULL, alphasort);
@@ -217,18 +213,16 @@ static bool unknown_machine(Diagnostics *d, const char *name, const char *folder
     char *end = strrchr(found[i]->d_name, '.');
     if (end && strcmp(end, ".json") == 0) {
       *end = 0;
-      char *longer = format_path(*list ? "%s, %s" : "%s%s", list, found[i]->d_name);
-      free(list);
-      list = longer;
+      text_add(&list, "%s%s", list.size ? ", " : "", found[i]->d_name);
       name_consider(&search, found[i]->d_name);
     }
   }
   diag_error(d, DIAG_COMMAND_LINE, "--machine: there is no description of '%s' in %s%s%s", name, folder,
-             *list ? "; it has " : "", list);
+             list.size ? "; it has " : "", text_c_string(&list));
   if (search.best) diag_hint(d, "did you mean '%s'?", search.best);
   for (int i = 0; i < n; i++) free(found[i]);
   if (n >= 0) free(found);
-  free(list);
+  text_free(&list);
   return false;
 }
 
@@ -236,8 +230,8 @@ bool machine_read(Diagnostics *d, const char *name, Machine *machine) {
   Reader r = {.d = d, .ok = true};
   size_t length = strlen(name);
   bool is_file = strchr(name, '/') || (length > 5 && strcmp(name + length - 5, ".json") == 0);
-  char *folder = machines_folder(), *inside = format_path("%s/%s.json", folder, name),
-       *path = is_file ? strdup(name) : inside;
+  char *folder = machines_folder(), *inside = text_format("%s/%s.json", folder, name),
+       *path = is_file ? copy_string(name) : inside;
   if (!is_file && access(path, R_OK) != 0) {
     r.ok = unknown_machine(d, name, folder);
   } else {
@@ -282,7 +276,7 @@ static void read_costs(Reader *r, const JsonValue *root, const char *wanted, Cos
     r->ok = diag_error(r->d, at(r, model ? model : root), "'model' must be the name of the model that was measured");
     return;
   }
-  file->model = strdup(model->string);
+  file->model = copy_string(model->string);
   file->model_line = model->line;
   file->model_column = model->column;
   if (!costs || costs->type != JSON_ARRAY) {

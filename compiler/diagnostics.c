@@ -7,6 +7,9 @@
 #include <unistd.h>
 
 #include "mlir-c/Diagnostics.h"
+#include "support/alloc.h"
+#include "support/json.h"
+#include "support/text.h"
 
 #define LINE_WIDTH 120   // characters of a source line shown
 #define LINE_BEFORE 80   // of them before the caret, when the line is longer
@@ -25,7 +28,7 @@ struct Diagnostics {
   size_t json_length;
   int n_json, n_related;         // objects begun; notes and hints of the last
   bool holding, too_many_held;   // messages wait for diag_release; also the one that there are too many
-  int n_held, capacity_held;
+  int n_held;
   struct Held *held;   // Owned, texts too
 };
 
@@ -48,8 +51,7 @@ static const struct {
 };
 
 Diagnostics *diag_create(FILE *out, DiagColor color, int max_errors) {
-  Diagnostics *d = calloc(1, sizeof *d);
-  if (!d) abort();
+  Diagnostics *d = allocate_array(1, sizeof *d);
   const char *no_color = getenv("NO_COLOR");
   d->out = out;
   d->color = color == DIAG_COLOR_ALWAYS ||
@@ -70,11 +72,8 @@ void diag_free(Diagnostics *d) {
 }
 
 const Source *diag_add_source(Diagnostics *d, Source *s) {
-  const Source **sources = realloc(d->sources, (size_t)(d->n_sources + 1) * sizeof *sources);
-  if (!sources) abort();
-  d->sources = sources;
   s->order = d->n_sources;
-  return d->sources[d->n_sources++] = s;
+  return *ARRAY_ADD(d->sources, d->n_sources) = s;
 }
 
 int diag_error_count(const Diagnostics *d) { return d->n_errors; }
@@ -85,25 +84,11 @@ static const char *paint(const Diagnostics *d, const char *color) { return d->co
 // --- The source line
 // ---------------------------------------------------------------------------------------------------
 
-// Bytes of the UTF-8 character at text, 0 when there is no valid one.
-static int utf8_length(const unsigned char *text, size_t left) {
-  if (left == 0) return 0;
-  int n = text[0] < 0x80                      ? 1
-          : text[0] >= 0xc2 && text[0] < 0xe0 ? 2
-          : text[0] >= 0xe0 && text[0] < 0xf0 ? 3
-          : text[0] >= 0xf0 && text[0] < 0xf5 ? 4
-                                              : 0;
-  if (n == 0 || (size_t)n > left) return 0;
-  for (int i = 1; i < n; i++)
-    if ((text[i] & 0xc0) != 0x80) return 0;
-  return n;
-}
-
 // Characters before byte column `column`; an invalid byte counts as one.
 static int characters_before(const char *line, size_t length, int column) {
   int n = 0;
   for (size_t i = 0; i < length && (int)i < column - 1; n++) {
-    int bytes = utf8_length((const unsigned char *)line + i, length - i);
+    int bytes = utf8_length(line + i, length - i);
     i += bytes ? (size_t)bytes : 1;
   }
   return n;
@@ -126,7 +111,7 @@ static void print_line(const Diagnostics *d, AstPos pos) {
   fprintf(d->out, "%5d | %s", pos.line, first ? "… " : "");
   int at = 0, column = 0, caret_column = -1, end_column = 0;
   for (size_t i = 0; i < length && at < first + LINE_WIDTH; at++) {
-    int bytes = utf8_length((const unsigned char *)line + i, length - i);
+    int bytes = utf8_length(line + i, length - i);
     if (at == caret) caret_column = column;
     if (at >= first) {
       if (line[i] == '\t') {
@@ -159,21 +144,6 @@ void diag_collect_json(Diagnostics *d) {
   if (!d->json) abort();
 }
 
-// What is not UTF-8 becomes U+FFFD, so that any reader of JSON takes it.
-static void write_json_string(FILE *out, const char *text) {
-  size_t left = strlen(text);
-  putc('"', out);
-  for (int n; left > 0; text += n, left -= (size_t)n) {
-    int bytes = utf8_length((const unsigned char *)text, left);
-    n = bytes ? bytes : 1;
-    if (bytes == 0) fputs("\\ufffd", out);
-    else if (*text == '"' || *text == '\\') fprintf(out, "\\%c", *text);
-    else if ((unsigned char)*text < 0x20 || *text == 0x7f) fprintf(out, "\\u%04x", (unsigned char)*text);
-    else fwrite(text, 1, (size_t)n, out);
-  }
-  putc('"', out);
-}
-
 static void write_json_place(FILE *out, AstPos pos) {
   if (!pos.source) {
     fputs("{\"file\": null, \"line\": null, \"column\": null, \"end_column\": null, ", out);
@@ -184,7 +154,7 @@ static void write_json_place(FILE *out, AstPos pos) {
   int end = pos.column + (pos.length > 1 ? pos.length : 1), column = characters_before(line, length, pos.column);
   int end_column = characters_before(line, length, end);
   fputs("{\"file\": ", out);
-  write_json_string(out, pos.source->name);
+  json_write_string(out, pos.source->name);
   fprintf(out, ", \"line\": %d, \"column\": %d, \"end_column\": %d, ", pos.line, column + 1,
           1 + (end_column > column ? end_column : column + 1));
 }
@@ -195,7 +165,7 @@ static void collect(Diagnostics *d, const char *severity, bool related, AstPos p
   else if (d->n_json++) fputs("]},\n", d->json);
   write_json_place(d->json, pos);
   fprintf(d->json, "\"severity\": \"%s\", \"message\": ", severity);
-  write_json_string(d->json, text);
+  json_write_string(d->json, text);
   if (related) {
     putc('}', d->json);
   } else {
@@ -218,17 +188,9 @@ void diag_write_json(Diagnostics *d, FILE *out, int *written) {
 static void print_message(Diagnostics *d, Severity severity, AstPos pos, const char *text);
 
 static void hold(Diagnostics *d, Severity severity, AstPos pos, const char *text) {
-  if (d->n_held == d->capacity_held) {
-    d->capacity_held = d->capacity_held ? 2 * d->capacity_held : 16;
-    d->held = realloc(d->held, sizeof *d->held * (size_t)d->capacity_held);
-    if (!d->held) abort();
-  }
-  const Held *last = d->n_held ? &d->held[d->n_held - 1] : NULL;
-  bool own = severity < NOTE || !last;
-  Held *h = &d->held[d->n_held];
-  *h = (Held){.severity = severity, .pos = pos, .text = strdup(text), .place = d->n_held, .of = own ? pos : last->of};
-  if (!h->text) abort();
-  d->n_held++;
+  int place = d->n_held;
+  AstPos of = severity < NOTE || place == 0 ? pos : d->held[place - 1].of;
+  *ARRAY_ADD(d->held, d->n_held) = (Held){severity, pos, copy_string(text), place, of};
 }
 
 // The file given to nnc before those that it imports, then lines and columns; what has no place first. Equal ones as
@@ -363,7 +325,7 @@ static bool find_file_location(MlirLocation loc, MlirLocation *out) {
   if (mlirLocationIsAName(loc)) return find_file_location(mlirLocationNameGetChildLoc(loc), out);
   if (!mlirLocationIsAFused(loc)) return false;
   unsigned n = mlirLocationFusedGetNumLocations(loc);
-  MlirLocation *parts = malloc((n + 1) * sizeof *parts);
+  MlirLocation *parts = allocate_array(n + 1, sizeof *parts);
   bool found = false;
   mlirLocationFusedGetLocations(loc, parts);
   for (unsigned i = 0; i < n && !found; i++) found = find_file_location(parts[i], out);
@@ -393,13 +355,12 @@ static void print_mlir(Diagnostics *d, MlirDiagnostic diagnostic, Severity sever
   Text text = {0};
   if (!pos.source && find_file_location(loc, &at)) {   // a file that was not read through us: its place still helps
     MlirStringRef name = mlirIdentifierStr(mlirLocationFileLineColRangeGetFilename(at));
-    char place[64];
-    snprintf(place, sizeof place, ":%d:%d: ", mlirLocationFileLineColRangeGetStartLine(at),
+    text_add(&text, "%.*s:%d:%d: ", (int)name.length, name.data, mlirLocationFileLineColRangeGetStartLine(at),
              mlirLocationFileLineColRangeGetStartColumn(at));
   }
   mlirDiagnosticPrint(diagnostic, append_text, &text);
-  print_message(d, severity, pos, text.data);
-  free(text.data);
+  print_message(d, severity, pos, text_c_string(&text));
+  text_free(&text);
   for (int i = 0; i < MAX_CALLERS && mlirLocationIsACallSite(loc); i++) {
     loc = mlirLocationCallSiteGetCaller(loc);
     AstPos caller = diag_position(d, loc);

@@ -7,6 +7,7 @@
 
 #include "compiler/elaborate.h"
 #include "compiler/kinds.h"
+#include "support/text.h"
 
 // --- Examples
 // ----------------------------------------------------------------------------------------------------------------
@@ -150,10 +151,8 @@ static bool find_call(const char *name, int *n_inputs, const char **inputs, cons
 char *layer_example_program(const char *name) {
   const char *inputs, *call;
   int n;
-  char *text;
   if (!find_call(name, &n, &inputs, &call)) return NULL;
-  if (asprintf(&text, "model example(%.*s) { %s }\n", n, inputs, call) < 0) abort();
-  return text;
+  return text_format("model example(%.*s) { %s }\n", n, inputs, call);
 }
 
 // --- Arguments

@@ -8,13 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "passes/solver/solver.h"
 #include "runtime/output.h"
 #include "support/alloc.h"
 #include "support/bytes.h"
+#include "support/clock.h"
 #include "support/input_error.h"
 #include "support/options.h"
 #include "support/version.h"
@@ -33,7 +33,7 @@ typedef struct Options {
   const char *command, *input, *output, *budget, *policy, *verify, *capacity;
   double time_limit;   // seconds; 0 when not given
   uint64_t seed;
-  struct timespec start;
+  double start;   // seconds_now
 } Options;
 
 // ---- files ----
@@ -188,12 +188,6 @@ static bool is_as_claimed(const RematProblem *problem, const RematSchedule *sche
   return same;
 }
 
-static double seconds_since(struct timespec start) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (double)(now.tv_sec - start.tv_sec) + 1e-9 * (double)(now.tv_nsec - start.tv_nsec);
-}
-
 // Makes or reads the schedule. Returns an exit status.
 static int obtain_schedule(const Options *options, const RematProblem *problem, RematPolicy policy,
                            RematReport *report_out, RematSchedule *schedule) {
@@ -213,7 +207,7 @@ static int obtain_schedule(const Options *options, const RematProblem *problem, 
   RematOptions search = {.seed = options->seed, .interrupt = &interrupted};
   if (options->time_limit > 0) {
     search.max_moves = INT64_MAX;
-    search.time_limit = fmax(options->time_limit * 0.99 - seconds_since(options->start), 1e-3);
+    search.time_limit = fmax(options->time_limit * 0.99 - (seconds_now() - options->start), 1e-3);
   }
   struct sigaction action = {.sa_handler = note_interrupt, .sa_flags = (int)SA_RESETHAND};   // a second Ctrl-C kills
   sigaction(SIGINT, &action, NULL);
@@ -257,7 +251,7 @@ static int plan_remat(const Options *options, const RematProblem *problem, Remat
   result.feasible = schedule.peak <= result.budget && (!problem->far || schedule.far_peak <= problem->far->budget);
   if (schedule.peak < result.min_budget_found) result.min_budget_found = schedule.peak;
   if (!result.feasible) result.min_budget_bound = remat_min_budget_bound(problem);
-  result.seconds = seconds_since(options->start);
+  result.seconds = seconds_now() - options->start;
   if (!is_as_claimed(problem, &schedule)) status = EXIT_INTERNAL;
   else if (result.feasible && !write_schedule(options, problem, &schedule)) status = EXIT_BAD_INPUT;
   else print_report(result_stream(options), &result);
@@ -431,8 +425,7 @@ static int run(const Options *options) {
 }
 
 int main(int argc, char **argv) {
-  Options options = {0};
-  clock_gettime(CLOCK_MONOTONIC, &options.start);
+  Options options = {.start = seconds_now()};
   argv[0] = (char[]){"nnc-plan"};
   int status = options_read(&command, NULL, argc, argv, &options);
   if (status < 0 && argc - optind != 2) status = options_misused(argv[0], "a command and a file are expected");

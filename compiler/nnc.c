@@ -23,6 +23,7 @@
 #include "passes/remat/remat.h"
 #include "support/bytes.h"
 #include "support/clock.h"
+#include "support/text.h"
 #include "support/version.h"
 
 // --- The pipeline
@@ -308,10 +309,10 @@ static void write_name(FILE *out, const char *name) {
 }
 
 static bool write_dependencies(const Options *options, Diagnostics *d, const AstFile *file) {
-  char *text = NULL, *path;
+  char *text = NULL, *path = text_format("%s.d", options->output);
   size_t length;
   FILE *out = open_memstream(&text, &length);
-  if (!out || asprintf(&path, "%s.d", options->output) < 0) abort();
+  if (!out) abort();
   write_name(out, options->output);
   fputc(':', out);
   for (int i = 0; i < file->n_sources; i++) {

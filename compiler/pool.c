@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/alloc.h"
+
 #define BLOCK_BYTES 65536
 
 typedef struct PoolBlock {
@@ -17,16 +19,7 @@ struct Pool {
   PoolBlock *blocks;
 };
 
-static void *allocate_or_exit(size_t size) {
-  void *p = calloc(1, size);
-  if (!p) {
-    fprintf(stderr, "nnc: error: out of memory\n");
-    exit(1);
-  }
-  return p;
-}
-
-Pool *pool_create(void) { return allocate_or_exit(sizeof(Pool)); }
+Pool *pool_create(void) { return allocate_array(1, sizeof(Pool)); }
 
 void pool_free(Pool *pool) {
   if (!pool) return;
@@ -43,7 +36,7 @@ void *pool_alloc(Pool *pool, size_t size) {
   PoolBlock *block = pool->blocks;
   if (!block || block->size - block->used < size) {
     size_t room = size > BLOCK_BYTES ? size : BLOCK_BYTES;
-    block = allocate_or_exit(sizeof *block + room);
+    block = allocate_array(sizeof *block + room, 1);
     block->size = room;
     block->next = pool->blocks;
     pool->blocks = block;

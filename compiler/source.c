@@ -8,10 +8,12 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "support/alloc.h"
+
 static char *read_all(FILE *in, size_t *length, const char **error) {
   size_t room = 1 << 14, n = 0;
-  char *text = malloc(room);
-  while (text) {
+  char *text = allocate_array(room, 1);
+  for (;;) {
     n += fread(text + n, 1, room - n - 1, in);
     if (n > SOURCE_MAX_BYTES) {
       *error = "the file is larger than 8 MiB";
@@ -26,11 +28,8 @@ static char *read_all(FILE *in, size_t *length, const char **error) {
       *length = n;
       return text;
     }
-    char *larger = realloc(text, room *= 2);
-    if (!larger) free(text);
-    text = larger;
+    text = reallocate_array(text, room *= 2, 1);
   }
-  if (!text) *error = strerror(ENOMEM);
   free(text);
   return NULL;
 }
@@ -39,18 +38,10 @@ static char *read_all(FILE *in, size_t *length, const char **error) {
 static Source *source_create(const char *name, char *text, size_t length) {
   int n_lines = 1;
   for (size_t i = 0; i < length; i++) n_lines += text[i] == '\n';
-  Source *s = malloc(sizeof *s);
-  char *copy = strdup(name);
-  size_t *line_start = malloc((size_t)n_lines * sizeof *line_start);
-  if (!s || !copy || !line_start) {
-    free(s);
-    free(copy);
-    free(line_start);
-    free(text);
-    return NULL;
-  }
-  *s = (Source){.name = copy, .text = text, .length = length, .line_start = line_start, .n_lines = n_lines};
-  line_start[0] = 0;
+  Source *s = allocate_array(1, sizeof *s);
+  size_t *line_start = allocate_array((size_t)n_lines, sizeof *line_start);
+  *s =
+      (Source){.name = copy_string(name), .text = text, .length = length, .line_start = line_start, .n_lines = n_lines};
   for (size_t i = 0, line = 1; i < length; i++)
     if (text[i] == '\n') line_start[line++] = i + 1;
   return s;
@@ -72,8 +63,7 @@ Source *source_read(const char *path, const char **error) {
   if (!standard_input) fclose(in);
   if (!text) return NULL;
   Source *s = source_create(standard_input ? "<stdin>" : path, text, length);
-  if (!s) *error = strerror(ENOMEM);
-  else if (S_ISREG(info.st_mode)) s->device = (uint64_t)info.st_dev, s->inode = (uint64_t)info.st_ino;
+  if (S_ISREG(info.st_mode)) s->device = (uint64_t)info.st_dev, s->inode = (uint64_t)info.st_ino;
   return s;
 }
 
@@ -90,8 +80,7 @@ static size_t last_part(const char *out, size_t n) {
 
 char *source_tidy_path(const char *path) {
   size_t n = 0;
-  char *out = malloc(strlen(path) + 2);
-  if (!out) abort();
+  char *out = allocate_array(strlen(path) + 2, 1);
   if (path[0] == '/') out[n++] = '/';
   for (const char *p = path, *end; *p; p = end) {
     p += strspn(p, "/");
@@ -117,10 +106,8 @@ char *source_tidy_path(const char *path) {
 }
 
 Source *source_from_text(const char *name, const char *text, size_t length) {
-  char *copy = malloc(length + 1);
-  if (!copy) return NULL;
+  char *copy = allocate_array(length + 1, 1);
   memcpy(copy, text, length);
-  copy[length] = 0;
   return source_create(name, copy, length);
 }
 

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/text.h"
+
 enum { MAX_DEPTH = 200, BLOCK_BYTES = 65536 };
 
 typedef struct Block {
@@ -341,12 +343,15 @@ const char *json_type_name(JsonType type) {
 }
 
 void json_write_string(FILE *file, const char *string) {
-  fputc('"', file);
-  for (; *string; string++) {
-    unsigned char c = (unsigned char)*string;
-    if (c == '"' || c == '\\') fprintf(file, "\\%c", c);
-    else if (c < 0x20) fprintf(file, "\\u%04x", c);
-    else fputc(c, file);
+  size_t left = strlen(string);
+  putc('"', file);
+  for (int n; left > 0; string += n, left -= (size_t)n) {
+    int bytes = utf8_length(string, left);
+    n = bytes ? bytes : 1;
+    if (bytes == 0) fputs("\\ufffd", file);
+    else if (*string == '"' || *string == '\\') fprintf(file, "\\%c", *string);
+    else if ((unsigned char)*string < 0x20 || *string == 0x7f) fprintf(file, "\\u%04x", (unsigned char)*string);
+    else fwrite(string, 1, (size_t)n, file);
   }
   fputc('"', file);
 }

@@ -79,3 +79,17 @@ char *text_format(const char *format, ...) {
   va_end(args);
   return t.data;
 }
+
+int utf8_length(const char *text, size_t left) {
+  const unsigned char *c = (const unsigned char *)text;
+  if (left == 0) return 0;
+  int n = c[0] < 0x80                   ? 1
+          : c[0] >= 0xc2 && c[0] < 0xe0 ? 2
+          : c[0] >= 0xe0 && c[0] < 0xf0 ? 3
+          : c[0] >= 0xf0 && c[0] < 0xf5 ? 4
+                                        : 0;
+  if (n == 0 || (size_t)n > left) return 0;
+  for (int i = 1; i < n; i++)
+    if ((c[i] & 0xc0) != 0x80) return 0;
+  return n;
+}

@@ -20,6 +20,8 @@ void text_add_integer(Text *t, int64_t number);   // as %lld, where there are ma
 void text_quoted(Text *t, const char *s);
 const char *text_c_string(const Text *t);   // "" while empty
 void text_free(Text *t);
+// Bytes of the UTF-8 character at text, 0 when there is no valid one in the `left` bytes.
+int utf8_length(const char *text, size_t left);
 // The formatted text as a string of its own. Owned: free().
 char *text_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
