@@ -7,7 +7,6 @@
 #include <string.h>
 
 // --- Spelling
-// --------------------------------------------------------------------------------------------------------------
 
 #define SPELL_MAX_BYTES 4096   // where even a whole spelling is cut: nobody reads on
 
@@ -166,7 +165,6 @@ static char *spell_within(const AstExpr *e, int limit) {
 char *ast_spell(const AstExpr *expr) { return spell_within(expr, 60); }
 
 // --- The tree
-// --------------------------------------------------------------------------------------------------------------
 
 typedef struct Printer {
   FILE *out;

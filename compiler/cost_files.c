@@ -99,7 +99,6 @@ static void check_keys(Reader *r, const JsonValue *object, int n, const char *co
 #define CHECK_KEYS(r, object, words) check_keys(r, object, (int)(sizeof(words) / sizeof *(words)), words)
 
 // --- Machines
-// --------------------------------------------------------------------------------------------------------------
 
 #define TINY 1e-30   // "positive"
 
@@ -248,7 +247,6 @@ bool machine_read(Diagnostics *d, const char *name, Machine *machine) {
 }
 
 // --- Measured times
-// --------------------------------------------------------------------------------------------------------
 
 static void read_entry(Reader *r, const JsonValue *v, CostTable *table) {
   if (v->type != JSON_OBJECT) {

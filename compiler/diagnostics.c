@@ -137,7 +137,6 @@ static void print_line(const Diagnostics *d, AstPos pos) {
 }
 
 // --- JSON
-// --------------------------------------------------------------------------------------------------------------
 
 void diag_collect_json(Diagnostics *d) {
   d->json = open_memstream(&d->json_text, &d->json_length);
@@ -224,7 +223,6 @@ void diag_release(Diagnostics *d) {
 }
 
 // --- Messages
-// ------------------------------------------------------------------------------------------------------------
 
 static void print_message(Diagnostics *d, Severity severity, AstPos pos, const char *text) {
   if (d->holding) {
@@ -307,7 +305,6 @@ void diag_hint(Diagnostics *d, const char *format, ...) {
 }
 
 // --- MLIR
-// ----------------------------------------------------------------------------------------------------------------
 
 MlirLocation diag_location(MlirContext ctx, AstPos pos) {
   if (!pos.source) return mlirLocationUnknownGet(ctx);

@@ -147,7 +147,6 @@ bool elaborator_stack_ok(Elaborator *e, AstPos pos) {
 MlirLocation location_of(Elaborator *e, AstPos pos) { return diag_location(e->ctx, user_position(e, pos, "")); }
 
 // --- The file
-// --------------------------------------------------------------------------------------------------------------
 
 const AstItem *find_block(const Elaborator *e, const char *name) {
   int place = e->frame->is_prelude ? -1 : name_table_get(&e->blocks, name);

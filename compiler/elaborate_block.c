@@ -6,7 +6,6 @@
 #include "compiler/elaborate_internal.h"
 
 // --- Variables
-// -------------------------------------------------------------------------------------------------------------
 
 Variable *find_variable(Frame *f, const char *name) {
   for (int i = f->n - 1; i >= 0 && f->n <= FEW_VARIABLES; i--)
@@ -49,7 +48,6 @@ void frame_push(Elaborator *e, Frame *f, const AstItem *block, AstPos pos, Path 
 void frame_pop(Elaborator *e) { e->frame = e->frame->caller; }
 
 // --- Parameter names
-// -------------------------------------------------------------------------------------------------------
 
 const char *path_join(Elaborator *e, const char *parent, const char *name) {
   return parent && parent[0] ? elaborator_format(e, "%s.%s", parent, name) : name;
@@ -132,7 +130,6 @@ Path *path_of_label(Elaborator *e, const AstName *label, const char *otherwise) 
 }
 
 // --- Arguments
-// -------------------------------------------------------------------------------------------------------------
 
 typedef struct Call {
   const AstItem *block;
@@ -189,7 +186,6 @@ bool report_no_value(Elaborator *e, const AstItem *b) {
 }
 
 // --- Values
-// ----------------------------------------------------------------------------------------------------------------
 
 static bool bind_value(Elaborator *e, const Call *c, int i) {
   const AstParameter *p = &c->block->parameters[i];
@@ -223,7 +219,6 @@ static bool bind_parameters(Elaborator *e, const Call *c) {
 }
 
 // --- Calls
-// -----------------------------------------------------------------------------------------------------------------
 
 static const ModelCall *find_call(const Function *f, const AstItem *b, const char *path, int n, const CallArg *args) {
   for (int i = 0; i < f->n_calls; i++) {

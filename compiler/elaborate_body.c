@@ -58,7 +58,6 @@ bool exec_assignments(Elaborator *e, const AstBody *body) {
 }
 
 // --- Parameters
-// ------------------------------------------------------------------------------------------------------------
 
 static const char *eval_init(Elaborator *e, const AstExpr *x) {
   Value v;
@@ -150,7 +149,6 @@ static bool exec_update(Elaborator *e, const AstStmt *s) {
 }
 
 // --- Control flow
-// ----------------------------------------------------------------------------------------------------------
 
 // One round of a loop, with parameter names below <loop>.<round>.
 static bool exec_round(Elaborator *e, const AstBody *body, AstPos pos, const Path *loop, int64_t round) {

@@ -54,7 +54,6 @@ bool data_reader_of(Elaborator *e, const AstStmt *s, Reader *out) {
 }
 
 // --- Types of the inputs
-// -----------------------------------------------------------------------------------------------------
 
 DataInput *data_find_input(int n, DataInput *inputs, const char *name) {
   for (int i = 0; i < n; i++)

@@ -12,7 +12,6 @@
 static void set_location(Elaborator *e, AstPos pos) { elaborator_builder(e)->loc = location_of(e, pos); }
 
 // --- Names
-// -----------------------------------------------------------------------------------------------------------------
 
 // A dim or let below its use, or one that is missing where only such can stand.
 static void hint_declaration(Elaborator *e, const char *name) {
@@ -65,7 +64,6 @@ static bool eval_name(Elaborator *e, const AstExpr *x, Value *result) {
 }
 
 // --- Calls
-// -----------------------------------------------------------------------------------------------------------------
 
 bool eval_args(Elaborator *e, int n, const AstArg *from, CallArg *args) {
   bool ok = true;
@@ -160,7 +158,6 @@ static bool eval_call(Elaborator *e, const AstExpr *x, Value *result) {
 }
 
 // --- Subscripts
-// ------------------------------------------------------------------------------------------------------------
 
 static bool part_or(Elaborator *e, const AstExpr *x, int64_t otherwise, int64_t *out) {
   *out = otherwise;
@@ -256,7 +253,6 @@ static bool eval_index(Elaborator *e, const AstExpr *x, Value *result) {
 }
 
 // --- Operators
-// -------------------------------------------------------------------------------------------------------------
 
 static bool eval_binary(Elaborator *e, const AstExpr *x, Value *result) {
   Value left, right;
@@ -346,7 +342,6 @@ bool eval(Elaborator *e, const AstExpr *x, Value *result) {
 }
 
 // --- Types
-// -----------------------------------------------------------------------------------------------------------------
 
 bool type_dtype(Elaborator *e, const AstType *t, NnDtype *result) {
   *result = e->dtype;

@@ -202,7 +202,6 @@ MlirValue elaborator_random_key(Elaborator *e) {
 }
 
 // --- Names in files
-// --------------------------------------------------------------------------------------------------------
 
 // What else has the name in a checkpoint or in the file that `step` writes; NULL: nothing.
 static const char *other_of_name(Elaborator *e, Function *f, const char *path) {
@@ -241,7 +240,6 @@ bool function_check_names(Elaborator *e) {
 }
 
 // --- Equal values
-// --------------------------------------------------------------------------------------------------------
 
 static bool attributes_same(MlirOperation a, MlirOperation b) {
   intptr_t n = mlirOperationGetNumAttributes(a);

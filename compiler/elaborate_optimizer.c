@@ -12,7 +12,6 @@
 #include "compiler/methods.h"
 
 // --- Arguments
-// ---------------------------------------------------------------------------------------------------------------
 
 enum { FIRST_OPTION = 2 };   // behind the parameter and its gradient
 
@@ -80,7 +79,6 @@ static bool read_call(Elaborator *e, AstPos pos, const AstExpr *x, Group *g) {
 }
 
 // --- Groups
-// ------------------------------------------------------------------------------------------------------------------
 
 static bool pattern_of(Elaborator *e, const CallArg *a) {
   return a->value.kind == VALUE_STRING ||
@@ -238,7 +236,6 @@ void optimizer_check_group(Elaborator *e, const AstStmt *s) {
 }
 
 // --- The functions that update
-// ------------------------------------------------------------------------------------------------------
 
 typedef struct Update {
   const char *function;

@@ -65,7 +65,6 @@ MlirValue replacement_of(const Elaborator *e, const Slot *s) {
 }
 
 // --- Moving averages
-// -------------------------------------------------------------------------------------------------------
 
 MlirValue *teacher_begin(Elaborator *e, const CallArg *parameters) {
   Function *f = e->function;

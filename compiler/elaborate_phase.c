@@ -61,7 +61,6 @@ const char *phase_name(Elaborator *e, const char *name) {
 }
 
 // --- Parameters
-// ------------------------------------------------------------------------------------------------------------
 
 // `parameters generator, "encoder.*"`: models and patterns of paths
 static bool read_pattern(Elaborator *e, const AstArg *a, const char **pattern) {
@@ -156,7 +155,6 @@ bool phases_check(Elaborator *e) {
 }
 
 // --- Execution
-// -------------------------------------------------------------------------------------------------------------
 
 static bool has_loss(const Elaborator *e) {
   for (int i = 0; i < e->function->n_scores; i++)
@@ -210,7 +208,6 @@ int phase_draw(Elaborator *e) {
 }
 
 // --- Attributes
-// --------------------------------------------------------------------------------------------------------------
 
 static MlirAttribute dictionary_of(Elaborator *e, const Phase *p) {
   MlirNamedAttribute entries[7] = {named_attr(e, "name", text_attr(e, p->name)),

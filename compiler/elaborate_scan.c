@@ -130,7 +130,6 @@ static bool eval_reverse(Elaborator *e, Scan *s) {
 }
 
 // --- The body
-// ------------------------------------------------------------------------------------------------------------
 
 static void add_names(Elaborator *e, const Scan *s) {
   NnBuilder *b = elaborator_builder(e);
@@ -256,7 +255,6 @@ static bool build_body(Elaborator *e, Scan *s) {
 }
 
 // --- The call
-// ------------------------------------------------------------------------------------------------------------
 
 static MlirValue last_row(Elaborator *e, const Scan *s, MlirValue stack) {
   NnType row = step_type(nn_value_type(stack));

@@ -15,7 +15,6 @@ static const char *const given[] = {"step", "steps", "lr"};
 enum { N_GIVEN = 3 };
 
 // --- Scalars as C
-// ------------------------------------------------------------------------------------------------------------
 
 // All values are doubles: what a cast does to one.
 static const char *pattern_of_cast(MlirOperation cast) {
@@ -114,7 +113,6 @@ static bool write_function(Elaborator *e, const Function *f, AstPos pos, MlirVal
 }
 
 // --- The line
-// ----------------------------------------------------------------------------------------------------------------
 
 // INFINITY: the optimizer has a mistake.
 static double known_rate(double rate) { return isfinite(rate) ? rate : 1; }

@@ -6,7 +6,6 @@
 #include "compiler/elaborate_internal.h"
 
 // --- Keywords
-// ----------------------------------------------------------------------------------------------------------------
 
 static const char *const keywords[] = {"data",       "eval",    "loss",       "metric",   "optimizer",  "group",
                                        "schedule",   "clip",    "accumulate", "epochs",   "steps",      "batch",
@@ -215,7 +214,6 @@ void settings_check_line(Elaborator *e, const AstStmt *s) {
 }
 
 // --- All of the section
-// ------------------------------------------------------------------------------------------------------
 
 bool settings_read_phase(Elaborator *e, Phase *phase) {
   bool ok = settings_optimizer(e, settings_find(e, "optimizer"), phase);

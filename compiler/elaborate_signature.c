@@ -35,7 +35,6 @@ static void argument_error(Elaborator *e, const AstItem *b, const AstParameter *
 }
 
 // --- Axes
-// ----------------------------------------------------------------------------------------------------------------------
 
 // Names in x that stand for no value yet; the last one found goes to *name.
 static int count_unknown(Elaborator *e, const AstExpr *x, const AstExpr **name) {
@@ -181,7 +180,6 @@ static bool bind_axes(Elaborator *e, const AstItem *b, const AstParameter *p, co
 }
 
 // --- Element types
-// ---------------------------------------------------------------------------------------------------------
 
 // Integers become floats, or integers of another width, where the signature says so; nothing loses a fraction silently.
 static bool convert_dtype(Elaborator *e, const AstItem *b, const AstParameter *p, const CallArg *arg, MlirValue *v) {

@@ -25,7 +25,6 @@ void set_module_attr(Elaborator *e, const char *name, MlirAttribute value) {
 }
 
 // --- Losses and metrics
-// ----------------------------------------------------------------------------------------------------
 
 static bool is_keyword(const AstStmt *s, const char *keyword) { return strcmp(s->setting.keyword.text, keyword) == 0; }
 
@@ -261,7 +260,6 @@ bool elaborate_train(Elaborator *e) {
 }
 
 // --- Prediction
-// --------------------------------------------------------------------------------------------------------------
 
 // The model's first call in the train section; NULL: it is not called there.
 static const ModelUse *find_use(const Elaborator *e, const AstItem *model) {
@@ -360,7 +358,6 @@ bool elaborate_predict(Elaborator *e, const AstItem *model) {
 }
 
 // --- The other models
-// ----------------------------------------------------------------------------------------------------------
 
 static bool is_constant(Elaborator *e, const AstExpr *x) {
   switch (x->kind) {

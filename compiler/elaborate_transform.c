@@ -95,7 +95,6 @@ static bool arguments_known(Elaborator *e, const AstExpr *x, TransformKind kind,
 }
 
 // --- Staging
-// ---------------------------------------------------------------------------------------------------------------
 
 // A number or a list of numbers as text; n: how many.
 static bool numbers(Elaborator *e, const AstExpr *x, const char *name, bool positive, const char **text, int *n,
@@ -158,7 +157,6 @@ static bool check_normalised(Elaborator *e, const AstExpr *x, const DataInput *i
 }
 
 // --- Flip and crop
-// -----------------------------------------------------------------------------------------------------------
 
 static bool check_image(Elaborator *e, const AstExpr *x, const DataInput *input, int64_t padding) {
   char type[256];

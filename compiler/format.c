@@ -39,7 +39,6 @@ typedef struct Layout {
 } Layout;
 
 // --- Tokens
-// ------------------------------------------------------------------------------------------------------------------
 
 static size_t offset_of(const Source *source, AstPos pos) {
   return source->line_start[pos.line - 1] + (size_t)pos.column - 1;
@@ -87,7 +86,6 @@ static bool has_comment(const Layout *l, int i) {
 }
 
 // --- What the pieces are
-// ---------------------------------------------------------------------------------------------------------
 
 static void match_brackets(Layout *l) {
   for (int i = 0, open = -1; i < l->n; i++) {
@@ -210,7 +208,6 @@ static void find_assignments(Layout *l) {
 }
 
 // --- Spaces
-// ------------------------------------------------------------------------------------------------------------------
 
 static bool is_product(TokenKind kind) {
   return kind == TOKEN_STAR || kind == TOKEN_SLASH || kind == TOKEN_FLOORDIV || kind == TOKEN_PERCENT ||
@@ -249,7 +246,6 @@ static bool space_before(const Layout *l, int i) {
 }
 
 // --- Writing
-// -----------------------------------------------------------------------------------------------------------------
 
 static int characters(const char *text, size_t length) {
   int n = 0;
@@ -348,7 +344,6 @@ static void write_pieces(Layout *l) {
 }
 
 // --- Comments in columns
-// -----------------------------------------------------------------------------------------------------
 
 // Strings end on their line, so that the first '#' outside of one begins the comment. length when there is none.
 static size_t code_length(const char *text, size_t length) {
@@ -409,7 +404,6 @@ static char *align_comments(const char *text, size_t length, size_t *aligned) {
 }
 
 // --- Entry
-// -------------------------------------------------------------------------------------------------------------------
 
 char *format_source(Diagnostics *d, const Source *source, size_t *length) {
   AstFile *file = ast_parse_source(d, source, false);

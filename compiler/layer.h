@@ -71,16 +71,16 @@ MlirValue layer_mean_of(NnBuilder *b, MlirValue x, int n_axes, const int64_t *ax
 #define LAYER_FUNCTIONS(X) \
   X(linear) X(conv2d) X(batchnorm) X(layernorm) X(embedding) X(dropout) X(maxpool) X(avgpool) X(relu) X(relu6) \
   X(leaky_relu) X(gelu) X(silu) X(sigmoid) X(tanh) X(exp) X(log) X(sqrt) X(rsqrt) X(abs) X(sin) X(cos) X(erf) \
-  X(floor) X(square) X(softplus) X(clamp) X(maximum) X(minimum) X(where) X(stop_gradient) X(grad) X(parameters) X(cast) X(sum) X(mean) \
-  X(amax) X(amin) X(var) X(argmax) X(reshape) X(flatten) X(transpose) X(rearrange) X(split) X(concat) X(pad) \
-  X(broadcast_to) X(iota) X(tensor_) X(full) X(len) X(dims) X(axes_of) X(is_list) X(contains) X(narrow) X(dtype) X(gather) X(matmul) X(einsum) X(softmax) X(log_softmax) \
-  X(causal_mask) X(attention) X(cross_entropy) X(accuracy) X(rmsnorm) X(groupnorm) X(weight_norm) \
-  X(rope) X(lstm_cell) X(gru_cell) X(swiglu) X(conv_transpose2d) X(resize) X(segment_sum) X(segment_mean) \
-  X(segment_max) X(none) X(training) X(normal) X(uniform) X(bernoulli) X(randint) X(permutation) X(constant) X(zeros) X(ones) \
-  X(conv1d) X(conv3d) X(conv_transpose3d) X(conv_transpose1d) X(adaptive_avgpool) X(adaptive_maxpool) X(interpolate) X(unfold) X(fold) \
+  X(floor) X(square) X(softplus) X(clamp) X(maximum) X(minimum) X(where) X(stop_gradient) X(grad) X(parameters) \
+  X(cast) X(sum) X(mean) X(amax) X(amin) X(var) X(argmax) X(reshape) X(flatten) X(transpose) X(rearrange) X(split) \
+  X(concat) X(pad) X(broadcast_to) X(iota) X(tensor_) X(full) X(len) X(dims) X(axes_of) X(is_list) X(contains) \
+  X(narrow) X(dtype) X(gather) X(matmul) X(einsum) X(softmax) X(log_softmax) X(causal_mask) X(attention) \
+  X(cross_entropy) X(accuracy) X(rmsnorm) X(groupnorm) X(weight_norm) X(rope) X(lstm_cell) X(gru_cell) X(swiglu) \
+  X(conv_transpose2d) X(resize) X(segment_sum) X(segment_mean) X(segment_max) X(none) X(training) X(normal) \
+  X(uniform) X(bernoulli) X(randint) X(permutation) X(constant) X(zeros) X(ones) X(conv1d) X(conv3d) \
+  X(conv_transpose3d) X(conv_transpose1d) X(adaptive_avgpool) X(adaptive_maxpool) X(interpolate) X(unfold) X(fold) \
   X(cumsum) X(cumprod) X(cummax) X(cummin) X(linear_recurrence) X(sort) X(argsort) X(topk) X(kthvalue) X(median) \
-  X(take_along) X(scatter) X(scatter_add) X(index_select) X(searchsorted) \
-  X(rfft) X(irfft) X(fft)
+  X(take_along) X(scatter) X(scatter_add) X(index_select) X(searchsorted) X(rfft) X(irfft) X(fft)
 // clang-format on
 #define X(name) bool layer_##name(LayerCall *c, Value *result);
 LAYER_FUNCTIONS(X)

@@ -130,7 +130,6 @@ static MlirValue permute_to(const LayerCall *c, MlirValue x, const Axes *from, c
 }
 
 // --- rearrange
-// ---------------------------------------------------------------------------------------------------------
 
 static bool rearrange_sizes(Pattern *p, const NnType *t, const Side *left) {
   const LayerCall *c = p->c;
@@ -200,7 +199,6 @@ bool layer_rearrange(LayerCall *c, Value *result) {
 }
 
 // --- einsum
-// ------------------------------------------------------------------------------------------------------------
 
 typedef struct Operand {
   MlirValue value;

@@ -10,7 +10,6 @@
 #include "support/text.h"
 
 // --- Examples
-// ----------------------------------------------------------------------------------------------------------------
 
 #define IMAGES "x: f32[8, 3, 32, 32]"
 #define SIGNALS "x: f32[8, 3, 128]"
@@ -156,7 +155,6 @@ char *layer_example_program(const char *name) {
 }
 
 // --- Arguments
-// ---------------------------------------------------------------------------------------------------------------
 
 // The signature of layer.c, "name:kind=default, …": a line for each argument.
 static void print_arguments(FILE *out, const LayerInfo *info) {
@@ -260,7 +258,6 @@ static void print_example(FILE *out, const char *name) {
 }
 
 // --- Ops of the dialect
-// ----------------------------------------------------------------------------------------------------------
 
 static void print_op(FILE *out, const NnOpInfo *info) {
   static const char *const families[] = {

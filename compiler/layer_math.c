@@ -178,7 +178,6 @@ bool layer_cast(LayerCall *c, Value *result) {
 }
 
 // --- Reductions
-// ---------------------------------------------------------------------------------------------------------
 
 static MlirValue keep_dims(LayerCall *c, MlirValue y, NnType t, int n, const int64_t *axes) {
   if (!layer_bool(c, 2)) return y;

@@ -5,7 +5,6 @@
 #include <math.h>
 
 // --- Initialisers
-// ------------------------------------------------------------------------------------------------------
 
 static bool init_result(Value *result, const char *text) {
   *result = (Value){.kind = VALUE_INIT, .s = text};
@@ -26,7 +25,6 @@ bool layer_ones(LayerCall *c, Value *result) {
 }
 
 // --- Draws
-// -------------------------------------------------------------------------------------------------------------
 
 static MlirValue draw(LayerCall *c, MlirValue key, NnType type, bool second) {
   NnAttr attrs[] = {NN_BOOL("second", second), NN_BOOL("ordered", true)};

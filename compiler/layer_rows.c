@@ -75,7 +75,6 @@ bool layer_linear_recurrence(LayerCall *c, Value *result) {
 }
 
 // --- Sorting
-// -----------------------------------------------------------------------------------------------------------
 
 static MlirValue argsort(const LayerCall *c, MlirValue x, int64_t axis, int64_t count, bool descending) {
   NnAttr attrs[] = {NN_I64("axis", axis), NN_I64("count", count), NN_BOOL("descending", descending)};
@@ -149,7 +148,6 @@ bool layer_permutation(LayerCall *c, Value *result) {
 }
 
 // --- By indices
-// --------------------------------------------------------------------------------------------------------
 
 // i32 or i64, of `rank` axes.
 static bool indices_of(const LayerCall *c, int arg, int rank, MlirValue *out) {

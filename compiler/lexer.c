@@ -47,7 +47,6 @@ void lexer_start(Lexer *lexer, const Source *source, Diagnostics *diagnostics, P
 }
 
 // --- Characters
-// ----------------------------------------------------------------------------------------------------------
 
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 static bool is_name_start(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
@@ -151,7 +150,6 @@ static void skip_blanks(Lexer *lexer) {
 }
 
 // --- Tokens
-// --------------------------------------------------------------------------------------------------------------
 
 // digits := [0-9] { [0-9_] }
 static const char *skip_digits(const char *c) {

@@ -17,11 +17,11 @@
   TOKEN(IF, "if") TOKEN(ELSE, "else") TOKEN(CHECKPOINT, "checkpoint") TOKEN(ASSERT, "assert") TOKEN(AND, "and") \
   TOKEN(OR, "or") TOKEN(NOT, "not") TOKEN(TRUE, "true") TOKEN(FALSE, "false") TOKEN(AS, "as")
 #define LEXER_PUNCTUATION(TOKEN) \
-  TOKEN(PIPE, "|>") TOKEN(ARROW, "->") TOKEN(ELLIPSIS, "...") TOKEN(RANGE, "..") TOKEN(POWER, "**") TOKEN(FLOORDIV, "//") TOKEN(EQ, "==") \
-  TOKEN(NE, "!=") TOKEN(LE, "<=") TOKEN(GE, ">=") TOKEN(LPAREN, "(") TOKEN(RPAREN, ")") TOKEN(LBRACKET, "[") \
-  TOKEN(RBRACKET, "]") TOKEN(LBRACE, "{") TOKEN(RBRACE, "}") TOKEN(COMMA, ",") TOKEN(COLON, ":") \
-  TOKEN(SEMICOLON, ";") TOKEN(ASSIGN, "=") TOKEN(PLUS, "+") TOKEN(MINUS, "-") TOKEN(STAR, "*") TOKEN(SLASH, "/") \
-  TOKEN(PERCENT, "%") TOKEN(LT, "<") TOKEN(GT, ">")
+  TOKEN(PIPE, "|>") TOKEN(ARROW, "->") TOKEN(ELLIPSIS, "...") TOKEN(RANGE, "..") TOKEN(POWER, "**") \
+  TOKEN(FLOORDIV, "//") TOKEN(EQ, "==") TOKEN(NE, "!=") TOKEN(LE, "<=") TOKEN(GE, ">=") TOKEN(LPAREN, "(") \
+  TOKEN(RPAREN, ")") TOKEN(LBRACKET, "[") TOKEN(RBRACKET, "]") TOKEN(LBRACE, "{") TOKEN(RBRACE, "}") \
+  TOKEN(COMMA, ",") TOKEN(COLON, ":") TOKEN(SEMICOLON, ";") TOKEN(ASSIGN, "=") TOKEN(PLUS, "+") TOKEN(MINUS, "-") \
+  TOKEN(STAR, "*") TOKEN(SLASH, "/") TOKEN(PERCENT, "%") TOKEN(LT, "<") TOKEN(GT, ">")
 // clang-format on
 
 typedef enum TokenKind {

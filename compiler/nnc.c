@@ -27,7 +27,6 @@
 #include "support/version.h"
 
 // --- The pipeline
-// ----------------------------------------------------------------------------------------------------------
 // docs/internals.md tells what each pass promises the next.
 
 static const char *const stages[] = {
@@ -159,7 +158,6 @@ static void warn_uncached(Diagnostics *d, MlirModule module) {
 }
 
 // --- Output
-// ----------------------------------------------------------------------------------------------------------------
 
 static bool write_text(Diagnostics *d, const char *path, const char *text, size_t length) {
   if (output_write(path, text, length)) return true;
@@ -328,7 +326,6 @@ static bool write_dependencies(const Options *options, Diagnostics *d, const Ast
 }
 
 // --- Compilation
-// -----------------------------------------------------------------------------------------------------------
 
 static void print_time(const Options *options, const char *stage, double start) {
   if (options->hooks.time_passes) fprintf(stderr, "%-14s %10.4f\n", stage, seconds_now() - start);
@@ -561,7 +558,6 @@ static bool compile(const Options *options, Diagnostics *d) {
 }
 
 // --- Our own mistakes
-// --------------------------------------------------------------------------------------------------------
 
 static void report_bug(int signal_number) {
   static const char head[] = "\nnnc: this is a bug in nnc " NNC_VERSION

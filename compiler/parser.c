@@ -14,7 +14,6 @@
 #define MAX_IMPORT_DEPTH 64
 
 // --- Tokens
-// --------------------------------------------------------------------------------------------------------------
 
 void parser_advance(Parser *p) {
   p->previous = p->token.pos;
@@ -112,7 +111,6 @@ bool parser_path(Parser *p, AstName *label) {
 }
 
 // --- Items
-// ---------------------------------------------------------------------------------------------------------------
 
 static bool starts_item(const Parser *p) {
   TokenKind kind = p->token.kind;

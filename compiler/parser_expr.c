@@ -89,7 +89,6 @@ static AstExpr *parse_call(Parser *p, AstName callee, AstExpr *piped) {
 }
 
 // --- Primary and postfix
-// ----------------------------------------------------------------------------------------------------
 
 // Items up to the closing bracket: expr { "," expr } [ "," ]. trailing: the last one was followed by a comma.
 static bool parse_items(Parser *p, TokenKind close, AstExpr *list, bool *trailing) {
@@ -257,7 +256,6 @@ static AstExpr *parse_indices(Parser *p, AstExpr *e) {
 }
 
 // --- Operators
-// -----------------------------------------------------------------------------------------------------------
 
 enum { PREC_OR = 1, PREC_AND, PREC_NOT, PREC_COMPARE, PREC_SUM, PREC_PRODUCT };
 

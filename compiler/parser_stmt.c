@@ -19,7 +19,6 @@ int parser_body_depth(const AstBody *body) {
 }
 
 // --- Recovery
-// --------------------------------------------------------------------------------------------------------------
 
 static bool starts_item(const Parser *p) {
   return p->token.starts_line && p->token.pos.column == 1 && p->token.kind >= TOKEN_DIM &&
@@ -61,7 +60,6 @@ bool parser_skip_to_body(Parser *p) {
 }
 
 // --- Statements
-// ------------------------------------------------------------------------------------------------------------
 
 static void add_name(Parser *p, AstName **names, int *n, AstName name) {
   *names = pool_append(p->pool, *names, *n, sizeof **names);

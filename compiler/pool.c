@@ -1,7 +1,6 @@
 // Memory of one compilation, given back at once: a list of blocks, each filled from the front.
 #include "compiler/pool.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

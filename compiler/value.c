@@ -54,7 +54,6 @@ const char *value_text(Elaborator *e, Value v) {
 }
 
 // --- Numbers
-// -----------------------------------------------------------------------------------------------------------
 
 typedef enum Operator {
   ADD,
@@ -176,7 +175,6 @@ static bool float_binary(Elaborator *e, AstPos pos, Operator op, double x, doubl
 }
 
 // --- Tensors
-// -----------------------------------------------------------------------------------------------------------
 
 // The numpy rule: trailing axes align, 1 stretches.
 bool value_broadcast_shape(const NnType *x, const NnType *y, NnType *out) {
@@ -218,7 +216,6 @@ static bool tensor_binary(Elaborator *e, AstPos pos, Operator op, Value x, Value
 }
 
 // --- Lists
-// -------------------------------------------------------------------------------------------------------------------
 
 static bool same_value(Elaborator *e, Value x, Value y) {
   double a, b;
@@ -255,7 +252,6 @@ static bool list_binary(Elaborator *e, AstPos pos, Operator op, Value x, Value y
 }
 
 // --- Entry points
-// --------------------------------------------------------------------------------------------------------
 
 bool value_binary(Elaborator *e, AstPos pos, const char *text, Value x, Value y, Value *result) {
   Operator op = 0;

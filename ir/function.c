@@ -47,6 +47,10 @@ bool nn_is_accumulate(MlirOperation func) {
 }
 
 bool nn_is_predict(MlirOperation func) {
+  char text[NAME_SIZE];
+  return behind(func, "predict", text, sizeof text);
+}
+
 NnFunctions nn_public_functions(MlirModule module) {
   NnFunctions found = {0};
   NN_FOREACH_OP (op, mlirModuleGetBody(module)) {
@@ -55,10 +59,6 @@ NnFunctions nn_public_functions(MlirModule module) {
     found.items[found.n++] = op;
   }
   return found;
-}
-
-  char text[NAME_SIZE];
-  return behind(func, "predict", text, sizeof text);
 }
 
 MlirOperation nn_module_train(MlirModule module) {

@@ -408,10 +408,10 @@ MlirOperation nn_scan_build(NnBuilder *b, MlirModule module, const char *name, c
 MlirOperation nn_scan_outline(NnBuilder *b, MlirModule module, const char *name, MlirBlock block, NnScan *s,
                               const MlirValue *operands, const MlirValue *values);
 bool nn_is_scan_body(MlirOperation func);
-MlirModule nn_module_of(MlirOperation op);   // the module that op is in
-// The first of "name", "name_2", "name_3" ... that no function of the module has. Owned: free().
 // "train_scan_segments" of the step @train_scan_body and "segments". Owned: free().
 char *nn_scan_name(const NnScan *scan, const char *suffix);
+MlirModule nn_module_of(MlirOperation op);   // the module that op is in
+// The first of "name", "name_2", "name_3" ... that no function of the module has. Owned: free().
 char *nn_free_symbol(MlirModule module, const char *name);
 
 #endif

@@ -47,11 +47,11 @@ struct NnTarget {
   // Its code may write result over arg; NULL: wherever the body allows it.
   bool (*inplace_ok)(const NnTarget *target, MlirOperation kernel, int result, int arg);
 };
-
 // Of every buffer, in bytes; target may be NULL.
 static inline int64_t nn_alignment(const NnTarget *target) {
   return target && target->alignment > 0 ? target->alignment : 64;
 }
+
 // How far the pass `schedule` looks ahead, in steps. `chunk` makes no more chunks of a loss than a few of whose steps
 // fit in it: a product with its taps, the loss and their gradients.
 enum { NN_SCHEDULE_WINDOW = 32, NN_MAX_CHUNKS = NN_SCHEDULE_WINDOW / 4 };

@@ -1,9 +1,10 @@
 // Shared by the rewriting passes; see rewrite.h.
 #include "passes/rewrite.h"
-#include "support/alloc.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+#include "support/alloc.h"
 
 static const char *const phases[] = {"forward", "backward", "update"};
 

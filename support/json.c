@@ -353,5 +353,5 @@ void json_write_string(FILE *file, const char *string) {
     else if ((unsigned char)*string < 0x20 || *string == 0x7f) fprintf(file, "\\u%04x", (unsigned char)*string);
     else fwrite(string, 1, (size_t)n, file);
   }
-  fputc('"', file);
+  putc('"', file);
 }

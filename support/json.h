@@ -46,7 +46,7 @@ const JsonValue *json_find_repeat(const JsonValue *object);
 // "null", "a boolean", "a number", "a string", "an array", "an object": for messages.
 const char *json_type_name(JsonType type);
 
-// Writes `string` (NUL-terminated UTF-8) in quotes with escapes.
+// Writes `string` (NUL-terminated) in quotes with escapes; what is not UTF-8 becomes U+FFFD.
 void json_write_string(FILE *file, const char *string);
 
 #endif

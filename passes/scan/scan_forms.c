@@ -6,7 +6,6 @@
 // so the bits are the same.
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "passes/rewrite.h"
 #include "passes/scan/scan.h"

@@ -3,7 +3,6 @@
 // checkpoints inside the loop would save nothing. Such a loop becomes two of the same step, one after the other: all
 // steps but the last few, cut into segments as any other, then the rest.
 #include <stdlib.h>
-#include <string.h>
 
 #include "passes/autodiff/autodiff.h"
 #include "passes/rewrite.h"
@@ -104,6 +103,7 @@ static MlirOperation call_part(NnBuilder *b, MlirOperation call, NnScan s, int64
   s.length = n;
   MlirOperation part = nn_scan_build(b, module, symbol, &s, operands);
   if (!mlirOperationIsNull(before)) nn_set_unit(part, ATTR_rest);
+  free(name);
   free(symbol);
   free(operands);
   return part;

@@ -59,7 +59,6 @@ BoundNetwork bound_network_create(const BoundGraph *graph) {
 
 void bound_network_free(BoundNetwork *network) {
   flow_free(&network->flow);
-  free(network->moments);
   free(network->edge_bytes);
   free(network->edge_value);
   free(network->relation);

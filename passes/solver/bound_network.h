@@ -66,7 +66,7 @@ void bound_network_finish(BoundNetwork *network);
 // What a branch has settled about the value of a priced edge.
 typedef enum BoundDecision { BOUND_OPEN, BOUND_LIVE, BOUND_NOT_LIVE } BoundDecision;
 
-// The minimum cut for one price (scaled cost per byte) per moment.
+// The minimum cut for one price (scaled cost per byte).
 typedef struct BoundCut {
   double value;   // scaled cost that executions after the moments certainly add; infinite when nothing fits
   double cost;    // of the executions in the cut, scaled

@@ -96,7 +96,7 @@ static double score_fill(RematSearch *search, int value, int index, DeadInputs d
 
 static Choice best_choice(RematSearch *search, int value) {
   Choice best = {0};
-  int indices[LONGEST_GAPS], count = list_gaps(state, value, indices);
+  int indices[LONGEST_GAPS], count = list_gaps(&search->state, value, indices);
   for (int k = 0; k < count; k++)
     for (DeadInputs dead = DEAD_HOLD; dead <= DEAD_RECOMPUTE; dead++) {
       double score = score_fill(search, value, indices[k], dead);

@@ -77,6 +77,7 @@ bool remat_trial_price(RematState *state, int64_t limit, TrialPrice *price) {
   *price = (TrialPrice){0};
   sort_steps(trial);
   const MemoryStep *steps = trial->steps;
+  const RematProblem *problem = state->graph->problem;
   int64_t more = 0;
   bool only_rises = state->n_over == 0;   // where nothing is above the budget, memory that is freed is worth nothing
   for (int i = 0; i + 1 < trial->n_steps; i++) {

@@ -19,7 +19,7 @@ static inline RematProblem watch_problem(const RematProblem *problem, int64_t *o
 }
 
 typedef struct Watch {
-  bool by_clock;
+  const RematProblem *problem;   // Borrowed; NULL: by the clock
   double start;
   double limit;   // seconds since then
 } Watch;
