@@ -20,7 +20,7 @@ from .program import block_text, model_text
 from .regions import Region, RegionCall, Translator, any_draws, connect, in_training_only, tree
 from .safetensors import save
 from .sizes import generalise
-from .text import RESERVED, Call, Value, Var, measured, snake_case, walk
+from .text import RESERVED, Call, Expr, Param, Statement, Value, Var, measured, snake_case, walk
 from .torch_ops import Known
 from .trace import NotTraced, Traced, trace
 
@@ -106,8 +106,7 @@ def convert_once(module: torch.nn.Module, args: tuple, kwargs: dict, name: str |
     root, traced, translator = translated(module, args, kwargs, state)
     if module.training and any_draws(root) and (problems := in_training_only(root, in_evaluation(module, args, kwargs, state))):
         raise ImportFailed(problems_text(problems))
-    outputs = [translator.value(o) for o in traced.outputs if isinstance(o, torch.fx.Node)]
-    outputs = [o.value for o in outputs if isinstance(o, Var)]
+    outputs = [output(root, translator.value(o)) for o in traced.outputs if isinstance(o, torch.fx.Node)]
     constants = Constants({n: t for n, t in traced.buffers.values()})
     each_region(root, lambda r: constants.replace([s for s in r.statements if not isinstance(s.expr, RegionCall)], r.path))
     connect(root, outputs)
@@ -127,6 +126,15 @@ def convert_once(module: torch.nn.Module, args: tuple, kwargs: dict, name: str |
     text, dims = model_text(model_name, inputs, root.statements, outputs, globals_)
     read = {n for n in [*traced.outputs, *(r for s in traced.steps for r in s.node.meta['reads'].values())] if n in traced.parameters}
     return Program(model_name, '\n'.join(lines + text) + '\n', inputs, outputs, batch, module_weights(module, constants.stored), {traced.parameters[n] for n in read}, dims=dims)
+
+
+def output(root: Region, e: Expr) -> Value:
+    """A parameter or a constant that is an output is a value of its own."""
+    if isinstance(e, Var):
+        return e.value
+    value = Value(e.shape, e.dtype) if isinstance(e, Param) else Value(e.tensor.shape, torch_ops.dtype_name(e.tensor.dtype))
+    root.statements.append(Statement([value], e))
+    return value
 
 
 def translated(module: torch.nn.Module, args: tuple, kwargs: dict, state: dict) -> tuple[Region, Traced, Translator]:

@@ -239,7 +239,7 @@ def reference(module, args, kwargs, outputs: list, steps: int, targets: dict, fo
     want, floors, firsts = {}, {}, dict(module.named_parameters())
     module.eval()
     with torch.no_grad():
-        want.update({f'output {i}': o for i, o in enumerate(flat(module(*args, **kwargs))[:len(outputs)])})
+        want.update({f'output {i}': o.clone() for i, o in enumerate(flat(module(*args, **kwargs))[:len(outputs)])})
     module.train()
     for k in range(steps):
         with unittest.mock.patch('torch.nn.functional.hardsigmoid', exact_hardsigmoid):
