@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Mapping
 from typing import Any, Callable, Sequence
 
 import torch
@@ -181,7 +182,7 @@ def problems_text(problems: list) -> str:
     return '\n'.join(f'{places[0]}: {what}' + (f' ({len(places)} places)' if len(places) > 1 else '') for what, places in lines.items())
 
 
-def from_torch(module: torch.nn.Module, example_inputs: Sequence | torch.Tensor, path: str, *, kwargs: dict | None = None, name: str | None = None,
+def from_torch(module: torch.nn.Module, example_inputs: Sequence | torch.Tensor, path: str | os.PathLike[str], *, kwargs: dict | None = None, name: str | None = None,
                loss: Any = None, optimizer: torch.optim.Optimizer | None = None,
                scheduler: torch.optim.lr_scheduler.LRScheduler | None = None, targets: Sequence | torch.Tensor | None = None) -> None:
     """Writes `module` to the .nn file `path`, and its weights beside it, as <path without .nn>.safetensors.
@@ -192,6 +193,9 @@ def from_torch(module: torch.nn.Module, example_inputs: Sequence | torch.Tensor,
     optimizer: one of torch.optim that the language has; SGD(lr=0.01) without it. scheduler: of this optimizer, whose step() is called for each step of it.
     Raises ImportFailed, with a line for each operation that the language does not have, and ValueError for a loss, an optimizer or a scheduler that it does not have; nothing is written then.
     """
+    if isinstance(example_inputs, Mapping):
+        raise TypeError('example_inputs is a dict: kwargs= for arguments by their names, or a tuple of the one dict that forward takes')
+    path = os.fspath(path)
     args = (example_inputs,) if isinstance(example_inputs, torch.Tensor) else tuple(example_inputs)
     program = convert(module, args, kwargs, name)
     stem = path[:-3] if path.endswith('.nn') else path

@@ -49,7 +49,9 @@ def test_there_and_back(tmp_path):
 def test_frozen_layers(tmp_path):
     module = Small()
     module.body.requires_grad_(False)
-    from_torch(module, torch.randn(2, 1, 6, 6), str(tmp_path / 'm.nn'), loss=nn.CrossEntropyLoss(label_smoothing=0.1))
+    with pytest.raises(TypeError, match='kwargs='):
+        from_torch(module, {'image': torch.randn(2, 1, 6, 6)}, tmp_path / 'm.nn')
+    from_torch(module, torch.randn(2, 1, 6, 6), tmp_path / 'm.nn', loss=nn.CrossEntropyLoss(label_smoothing=0.1))
     text = (tmp_path / 'm.nn').read_text()
     assert 'group     "body.*", frozen=true' in text and 'smoothing=0.1' in text
 
