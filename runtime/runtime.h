@@ -320,6 +320,8 @@ bool safetensors_begin(SafetensorsWriter *w);
 bool safetensors_put(SafetensorsWriter *w, int index, int64_t from, const void *data, int64_t bytes);
 bool safetensors_commit(SafetensorsWriter *w);    // frees w in every case
 void safetensors_abandon(SafetensorsWriter *w);   // frees w
+// before the first file is written, of a process whose signal handler calls unlink_pending
+void safetensors_keep_pending(void);
 // async-signal-safe: removes a temporary file that is being written
 void safetensors_unlink_pending(void);
 // its folder exists and can be written, and it is new or a regular file

@@ -36,8 +36,16 @@ struct SafetensorsWriter {
   bool failed;
 };
 
-// Read by the signal handler that ends the process at once.
+// Read by the signal handler that ends the process at once. A library has none, and its instances share nothing that is
+// written.
 static char *volatile pending;
+static bool keeps_pending;
+
+void safetensors_keep_pending(void) { keeps_pending = true; }
+
+static void set_pending(char *path) {
+  if (keeps_pending) pending = path;
+}
 
 void safetensors_unlink_pending(void) {
   char *path = pending;
@@ -199,7 +207,7 @@ static bool open_temporary(SafetensorsWriter *w) {
     w->fd = open(w->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (w->fd < 0 && errno == EEXIST) continue;
     if (w->fd < 0) return fail(w);
-    pending = w->temporary;
+    set_pending(w->temporary);
     // Another writer that cleans up may have been quicker than the lock.
     if (flock(w->fd, LOCK_EX) != 0 || fstat(w->fd, &st) != 0 || st.st_nlink > 0) break;
     close(w->fd);
@@ -274,7 +282,7 @@ static void free_writer(SafetensorsWriter *w) {
     free(w->tensors[i].name);
     if (w->tensors[i].sum) checksum_end(w->tensors[i].sum);
   }
-  pending = NULL;
+  set_pending(NULL);
   free(w->tensors), free(w->metadata), free(w->header), free(w->name), free(w->path), free(w->temporary), free(w);
 }
 
@@ -287,9 +295,9 @@ static bool give_name(SafetensorsWriter *w) {
   if (!w->is_nameless) return true;
   char link[64];
   snprintf(link, sizeof link, "/proc/self/fd/%d", w->fd);
-  pending = w->temporary;
+  set_pending(w->temporary);
   if (linkat(AT_FDCWD, link, AT_FDCWD, w->temporary, AT_SYMLINK_FOLLOW) != 0) {
-    pending = NULL;
+    set_pending(NULL);
     return fail(w);
   }
   w->is_nameless = false;
@@ -320,7 +328,7 @@ bool safetensors_commit(SafetensorsWriter *w) {
     safetensors_abandon(w);
     return false;
   }
-  pending = NULL;
+  set_pending(NULL);
   char *folder = folder_of(w->path);
   int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   // The new name too; a file system that cannot do it is no reason to fail.

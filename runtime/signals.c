@@ -31,6 +31,7 @@ static void on_illegal(int signal) {
 }
 
 void signals_install(void) {
+  safetensors_keep_pending();
   struct sigaction action;
   memset(&action, 0, sizeof action);
   action.sa_handler = on_stop;

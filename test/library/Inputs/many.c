@@ -172,6 +172,10 @@ static void *work(void *worker) {
   Worker *w = worker;
   nnc_net *net = make(w->model, 1, w->seed);
   steps(w->model, net, n_steps);
+  char path[64];
+  snprintf(path, sizeof path, "%s-%d.safetensors", w->model->name, (int)w->seed);
+  CHECK(w->model->save(net, path, 0) == NNC_OK && w->model->load(net, path, 0) == NNC_OK, "%s",
+        w->model->last_error(net));
   w->loss = loss_of(w->model, net);
   w->model->destroy(net);
   return NULL;
