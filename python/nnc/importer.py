@@ -203,12 +203,8 @@ def from_torch(module: torch.nn.Module, example_inputs: Sequence | torch.Tensor,
     text = head + program.text
     if loss is not None:
         from .training import train_section
-        outputs = []
-        if targets is not None:
-            with torch.no_grad():
-                outputs = [t for t in torch.utils._pytree.tree_leaves(module(*args, **(kwargs or {}))) if isinstance(t, torch.Tensor)]
-            targets = [targets] if isinstance(targets, torch.Tensor) else list(targets)
-        text += '\n' + train_section(program, module, loss, optimizer, scheduler, outputs, targets)
+        targets = [targets] if isinstance(targets, torch.Tensor) else targets
+        text += '\n' + train_section(program, module, loss, optimizer, scheduler, targets)
     program.save_weights(stem + '.safetensors')
     with open(path, 'w', encoding='utf-8') as f:
         f.write(formatted(text))

@@ -43,7 +43,7 @@ def loss_block(program, loss: Any, outputs: list, targets: list) -> tuple[str, s
     module = Loss(loss, names_of(loss, len(outputs) + len(targets))).train()
     name = snake_case(getattr(loss, '__name__', type(loss).__name__))
     name = name if re.fullmatch(r'[a-z]\w*', name) and name not in (program.name, 'lambda') else 'criterion'
-    inputs = tuple(t.detach() for t in outputs) + tuple(targets)
+    inputs = (*outputs, *targets)
     made = convert(module, inputs, name=name)
     known = {n: size for n, *_, size in program.sizes}
     if any(known.get(n) != size for n, *_, size in made.sizes):

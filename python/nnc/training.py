@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -50,6 +51,9 @@ if hasattr(optim, 'Muon'):     # since torch 2.9
     OPTIMIZERS[optim.Muon] = ('muon', {'lr': 1e-3, 'weight_decay': 0.1, 'momentum': 0.95, 'nesterov': True, 'a': 3.4445, 'b': -4.775, 'c': 2.0315, 'eps': 1e-7, 'ns_steps': 5, 'adjust_lr_fn': 'original'})
 PARTS = {'betas': ('beta1', 'beta2'), 'eps': ('eps1', 'eps2'), 'ns_coefficients': ('a', 'b', 'c')}     # PyTorch's tuples
 REFUSED = {'dampening': 0, 'maximize': False}
+
+
+INTEGERS = {'i64': torch.int64, 'i32': torch.int32, 'u8': torch.uint8, 'i1': torch.bool}
 
 
 class NotInLanguage(ValueError):
@@ -178,18 +182,20 @@ def loss_lines(program, call: str, tensors: list, extra: str, types: dict) -> li
     return lines + [f'loss      {call}({", ".join(scores if t == ">" else t for t in tensors)}{extra})']
 
 
-def own_loss(program, loss: Any, outputs: list, targets: list) -> tuple[str, str, list, str, dict]:
+def own_loss(program, module: nn.Module, loss: Any, targets: Sequence) -> tuple[str, str, list, str, dict]:
     """Of a loss that the language does not have: its block, what loss_call gives, and the types of targets, which the language knows of its own losses."""
+    floats = next((p.dtype for p in module.parameters() if p.is_floating_point()), torch.float32)
+    outputs = [torch.randn(v.shape).to(floats) if v.dtype == 'f32' else torch.zeros(v.shape, dtype=INTEGERS[v.dtype]) for v in program.outputs]     # the module is not run: that would change its running statistics
     try:
-        text, name, types = loss_block(program, loss, outputs, targets)
+        text, name, types = loss_block(program, loss, outputs, list(targets))
     except NotABlock as e:
         raise NotInLanguage(str(e)) from e
     several, names = len(outputs) > 1, list(types)
     return text + '\n', name, [f'>{n}' if several else '>' for n in names[:len(outputs)]] + names[len(outputs):], '', {n: types[n] for n in names[len(outputs):]}
 
 
-def train_section(program, module: nn.Module, loss: Any, optimizer: optim.Optimizer | None, scheduler: Any = None, outputs: list = (), targets: list | None = None) -> str:
-    """`targets`: examples, where the loss may be one of one's own; `outputs`: what the module gives."""
+def train_section(program, module: nn.Module, loss: Any, optimizer: optim.Optimizer | None, scheduler: Any = None, targets: Sequence | None = None) -> str:
+    """`targets`: examples, where the loss may be one of one's own."""
     optimizer = optimizer or optim.SGD([p for p in module.parameters() if p.requires_grad], lr=0.01)
     if type(optimizer) not in OPTIMIZERS:
         raise NotInLanguage(f'optimizer {type(optimizer).__name__}: {", ".join(o.__name__ for o in OPTIMIZERS)} of torch.optim')
@@ -202,7 +208,7 @@ def train_section(program, module: nn.Module, loss: Any, optimizer: optim.Optimi
     except NotInLanguage:
         if targets is None:
             raise
-        block, *call = own_loss(program, loss, outputs, targets)
+        block, *call = own_loss(program, module, loss, targets)
     lines = loss_lines(program, *call) + [f'optimizer {name}({given})'] + group_lines(program, module, optimizer, scheduled)
     if scheduled:
         lines += schedule_lines(scheduler, {settings(optimizer, g, True)['lr'] for g in optimizer.param_groups})

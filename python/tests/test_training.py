@@ -194,6 +194,12 @@ class Margin(nn.Module):
         return F.cross_entropy(first + second, label) + F.relu(self.margin - (first - second).norm(dim=1)).mean()
 
 
+def test_statistics_stay(tmp_path):
+    module = nn.Sequential(nn.Linear(6, 4), nn.BatchNorm1d(4))
+    from_torch(module, torch.randn(8, 6), tmp_path / 'm.nn', loss=smooth, targets=torch.randn(8, 4))
+    assert not module[1].running_mean.any() and not load(str(tmp_path / 'm.safetensors'))['1.running_mean'].any()
+
+
 def test_losses_of_ones_own(tmp_path):
     module = Pair(1).double()
     sgd = torch.optim.SGD(module.parameters(), lr=0.01)
