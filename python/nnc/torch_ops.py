@@ -433,45 +433,6 @@ def dropout(t, x, p, train):
     return x if p == 0 or t.training and not train else call('dropout', x, *([] if p == 0.5 else [p]))
 
 
-# --- draws, which modules of their own make in training only (regions.in_training_only) ------------------------------------
-
-@op('empty', 'new_empty', 'empty_like')
-def empty(t, *rest):
-    return Known(torch.zeros(t.out.shape))
-
-
-@op('bernoulli')
-def bernoulli(t, x, p=None, generator=None):
-    need(isinstance(p, float) and isinstance(x, Known), 'bernoulli of a tensor of chances: dropout')
-    return call('bernoulli', p, list(t.out.shape))
-
-
-@op('rand', 'rand_like')
-def rand(t, *rest):
-    return call('uniform', list(t.out.shape))
-
-
-@op('randn', 'randn_like')
-def randn(t, *rest):
-    return call('normal', list(t.out.shape))
-
-
-@op('normal_')
-def normal_(t, x, mean, std, generator=None):
-    return call('normal', std, mean, list(t.out.shape))
-
-
-@op('uniform_')
-def uniform_(t, x, low, high, generator=None):
-    return call('uniform', low, high, list(t.out.shape))
-
-
-@op('randint')
-def randint(t, *args):
-    low, high = args[:2] if isinstance(args[1], int) else (0, args[0])
-    return call('cast', call('randint', low, high, list(t.out.shape)), t.out.dtype)
-
-
 # --- places that are computed ---------------------------------------------------------------------------------------------
 
 @op('index_select')
@@ -745,4 +706,4 @@ for _n in ('softmax', 'log_softmax'):
     TABLE[f'aten.{_n}'] = TABLE[f'aten._{_n}'] = lambda t, x, dim, *rest, _n=_n: call(_n, x, axis=(axis_from_end(dim, len(t.shape(x))), -1))
 
 
-from . import ops_images, ops_indices, ops_losses, ops_norms, ops_products, ops_recurrent, ops_timm   # noqa: E402, F401  their functions go into TABLE, too
+from . import ops_draws, ops_images, ops_indices, ops_losses, ops_norms, ops_products, ops_recurrent, ops_timm   # noqa: E402, F401  their functions go into TABLE, too
