@@ -23,7 +23,7 @@ import golden_format as gf
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..')
 BOUND = 1e-5
-OWN = [os.path.abspath(os.path.join(ROOT, 'test/codegen/Inputs', f'onnx_{f}.nn')) for f in ('edges', 'order', 'loops')]
+OWN = [os.path.abspath(os.path.join(ROOT, 'test/codegen/Inputs', f'onnx_{f}.nn')) for f in ('edges', 'order', 'loops', 'integers')]
 SMALL = {'gpt2': 'T=16,width=64,layers=2,heads=4,vocabulary=300', 'llama': 'T=16,width=64,layers=2,heads=4,groups=2,inner=96,vocabulary=300',
          'bert_base': 'layers=1', 'vit_b16': 'layers=1', 'resnet50': '', 'vgg16': ''}
 NUMPY = {'tensor(float)': numpy.float32, 'tensor(double)': numpy.float64, 'tensor(int32)': numpy.int32, 'tensor(int64)': numpy.int64,

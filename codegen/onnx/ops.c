@@ -220,18 +220,37 @@ static OnnxName scatter_max(const Place *p) {
   return onnx_node(p->g, "Where", 3, (OnnxName[]){none, onnx_number(p->g, p->y.dtype, 0), y}, NULL);
 }
 
+// Of several elements at one place the last: which that is, is the largest of their places.
+static OnnxName scatter_last(const Place *p, int64_t axis, OnnxName at, OnnxName given) {
+  NnType one = p->x;
+  OnnxName none = onnx_number(p->g, NN_I64, -1), zero = onnx_number(p->g, NN_I64, 0);
+  Text scattered = {0}, gathered = {0};
+  for (int i = 0; i < one.rank; i++) one.dim[i] = i == axis ? p->x.dim[i] : 1;
+  OnnxName place = onnx_reshape(p->g, onnx_range(p->g, NN_I64, 0, p->x.dim[axis]), one.rank, one.dim);
+  place = onnx_expand(p->g, place, p->x.rank, p->x.dim);
+  if (at != given)
+    place = onnx_node(p->g, "Where", 3, (OnnxName[]){onnx_binary(p->g, "Equal", at, given), place, none}, NULL);
+  onnx_attribute_int(&scattered, "axis", axis);
+  onnx_attribute_string(&scattered, "reduction", "max");
+  OnnxName winner = onnx_node(p->g, "ScatterElements", 3,
+                              (OnnxName[]){onnx_expand(p->g, none, p->y.rank, p->y.dim), at, place}, &scattered);
+  onnx_attribute_int(&gathered, "axis", axis);
+  OnnxName y = onnx_node(p->g, "GatherElements", 2, (OnnxName[]){operand(p, 0), onnx_binary(p->g, "Max", winner, zero)},
+                         &gathered);
+  OnnxName found = onnx_binary(p->g, "GreaterOrEqual", winner, zero);
+  return onnx_node(p->g, "Where", 3, (OnnxName[]){found, y, onnx_number(p->g, p->y.dtype, 0)}, NULL);
+}
+
 // Elements added up at their indices along an axis.
-static OnnxName scatter_along(const Place *p, const char **why) {
+static OnnxName scatter_along(const Place *p) {
+  int64_t axis = nn_attr_i64(p->op, "axis", -1);
   OnnxName nothing = onnx_number(p->g, p->y.dtype, 0), given = indices(p), source = operand(p, 0),
-           at = nearest(p, given, p->y.dim[nn_attr_i64(p->op, "axis", -1)]);
+           at = nearest(p, given, p->y.dim[axis]);
   Text attributes = {0};
-  if (nn_attr_bool(p->op, "last", false) && !nn_attr_bool(p->op, "unique", false)) {
-    *why = "of several elements at one place the last";
-    return NULL;
-  }
+  if (nn_attr_bool(p->op, "last", false)) return scatter_last(p, axis, at, given);
   if (at != given)   // those of no place are left out
     source = onnx_node(p->g, "Where", 3, (OnnxName[]){onnx_binary(p->g, "Equal", at, given), source, nothing}, NULL);
-  onnx_attribute_int(&attributes, "axis", nn_attr_i64(p->op, "axis", -1));
+  onnx_attribute_int(&attributes, "axis", axis);
   onnx_attribute_string(&attributes, "reduction", "add");
   OnnxName zeros = onnx_expand(p->g, nothing, p->y.rank, p->y.dim);
   return onnx_node(p->g, "ScatterElements", 3, (OnnxName[]){zeros, at, source}, &attributes);
@@ -253,21 +272,25 @@ static double constant_of(MlirValue v) {
 }
 
 // Integers are divided towards minus infinity, ONNX's towards zero: those quotients are one too large whose remainder
-// is not that of Mod, which has the sign of the divisor. ONNX leaves open what division by 0 is, and by -1 of the least
-// number.
-static OnnxName divide(const Place *p, const char **why) {
-  OnnxName x = operand(p, 0), y = operand(p, 1), quotient;
-  bool is_float = nn_dtype_is_float(p->x.dtype);
-  double by = is_float ? 1 : constant_of(nn_operand(p->op, 1));
-  if (by == 0 || by == -1) {
-    *why = "integers are divided by constants that are not 0 or -1";
-    return NULL;
-  }
-  quotient = onnx_binary(p->g, "Div", x, y);
-  if (is_float) return quotient;
-  OnnxName rest = onnx_binary(p->g, "Sub", x, onnx_binary(p->g, "Mul", quotient, y)),
+// is not that of Mod, which has the sign of the divisor.
+static OnnxName floor_divide(const Place *p, OnnxName x, OnnxName y) {
+  OnnxName quotient = onnx_binary(p->g, "Div", x, y),
+           rest = onnx_binary(p->g, "Sub", x, onnx_binary(p->g, "Mul", quotient, y)),
            same = onnx_binary(p->g, "Equal", rest, onnx_binary(p->g, "Mod", x, y));
   return onnx_binary(p->g, "Sub", quotient, onnx_cast(p->g, onnx_unary(p->g, "Not", same), p->y.dtype));
+}
+
+// ONNX leaves open what division by 0 is, and by -1 of the least number: here x and -x.
+static OnnxName divide(const Place *p) {
+  OnnxName x = operand(p, 0), y = operand(p, 1);
+  if (nn_dtype_is_float(p->x.dtype)) return onnx_binary(p->g, "Div", x, y);
+  double by = constant_of(nn_operand(p->op, 1));
+  if (by != 0 && by != -1) return floor_divide(p, x, y);
+  OnnxName one = onnx_number(p->g, p->x.dtype, 1), zero = onnx_number(p->g, p->x.dtype, 0),
+           turns = onnx_binary(p->g, "Equal", y, onnx_number(p->g, p->x.dtype, -1)),
+           open = onnx_binary(p->g, "Or", turns, onnx_binary(p->g, "Equal", y, zero)),
+           safe = onnx_node(p->g, "Where", 3, (OnnxName[]){open, one, y}, NULL);
+  return onnx_node(p->g, "Where", 3, (OnnxName[]){turns, onnx_unary(p->g, "Neg", x), floor_divide(p, x, safe)}, NULL);
 }
 
 static OnnxName cumulative(const Place *p) {
@@ -356,7 +379,7 @@ static OnnxName other_op(const Place *p, const char **why) {
     return onnx_expand(p->g, onnx_number(p->g, p->y.dtype, nn_attr_f64(p->op, "value", 0)), p->y.rank, p->y.dim);
   case NN_OP_iota: return iota(p);
   case NN_OP_rsqrt: return onnx_unary(p->g, "Reciprocal", onnx_unary(p->g, "Sqrt", operand(p, 0)));
-  case NN_OP_div: return divide(p, why);
+  case NN_OP_div: return divide(p);
   case NN_OP_compare: return compare(p);
   case NN_OP_cast: return onnx_cast(p->g, operand(p, 0), p->y.dtype);
   case NN_OP_broadcast: return broadcast(p);
@@ -372,7 +395,7 @@ static OnnxName other_op(const Place *p, const char **why) {
   case NN_OP_scatter_add: return scatter(p, "add", 0, false);
   case NN_OP_scatter_add_to: return scatter(p, "add", 0, true);
   case NN_OP_scatter_max: return scatter_max(p);
-  case NN_OP_scatter_along: return scatter_along(p, why);
+  case NN_OP_scatter_along: return scatter_along(p);
   case NN_OP_argmax: return argmax(p);
   case NN_OP_argsort: return argsort(p);
   case NN_OP_cumulative: return cumulative(p);
