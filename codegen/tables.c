@@ -229,12 +229,14 @@ int64_t tables_workspace(const Tables *w, MlirOperation op) {
 }
 
 // What every call of the kernel has in common, written and computed at the first: its key as K<kernel>, FLOPs,
-// predicted seconds.
+// predicted seconds. kernel: the function that is called, null: of a library op.
 static const KernelCost *kernel_cost(Tables *w, int number, MlirOperation call, MlirOperation kernel) {
   KernelCost *cost = &w->costs[number];
   if (cost->known) return cost;
   char *key = cost_key(call, kernel);
-  *cost = (KernelCost){.known = true, .flops = nn_op_flops(call), .seconds = target_seconds(w->target, call)};
+  *cost = (KernelCost){.known = true,
+                       .flops = nn_op_flops(mlirOperationIsNull(kernel) ? call : kernel),
+                       .seconds = target_kernel_seconds(w->target, call, kernel)};
   text_add(&w->keys, "static const char K%d[] = ", number);
   text_quoted(&w->keys, key);
   text_add(&w->keys, ";\n");
@@ -321,8 +323,11 @@ static void add_launches(Tables *w, const NnStep *s, const EmittedKernel *k, int
 
 // One of a group's calls, appended to the list of its step's parts.
 static NncPart add_part(const Tables *w, MlirOperation call, Text *list) {
-  char *key = cost_key(call, nn_callee(call));
-  NncPart part = {.flops = nn_op_flops(call), .bytes = nn_op_bytes(call), .seconds = target_seconds(w->target, call)};
+  MlirOperation kernel = nn_callee(call);
+  char *key = cost_key(call, kernel);
+  NncPart part = {.flops = nn_op_flops(kernel),
+                  .bytes = nn_op_bytes(call),
+                  .seconds = target_kernel_seconds(w->target, call, kernel)};
   text_add(list, "{");
   text_quoted(list, key);
   text_add(list, ",%.6g,%.6g,%.6g},", part.flops, part.bytes, part.seconds);

@@ -24,14 +24,16 @@ static double scan_seconds(const NnTarget *t, const NnScan *scan) {
   return (double)scan->length * sum;
 }
 
-static double seconds(const NnTarget *facts, MlirOperation op) {
-  const CodegenTarget *target = (const CodegenTarget *)facts;
-  NnScan scan;
-  if (nn_scan_of(op, &scan)) return scan_seconds(facts, &scan);
-  MlirOperation kernel = kernel_of(op);
+double target_kernel_seconds(const CodegenTarget *target, MlirOperation op, MlirOperation kernel) {
   CostWork work = target->work(target, op, kernel);
   double roofline = machine_seconds(&target->machine, &work);
   return target->costs ? cost_table_seconds(target->costs, op, kernel, work.class, roofline) : roofline;
+}
+
+static double seconds(const NnTarget *facts, MlirOperation op) {
+  NnScan scan;
+  if (nn_scan_of(op, &scan)) return scan_seconds(facts, &scan);
+  return target_kernel_seconds((const CodegenTarget *)facts, op, kernel_of(op));
 }
 
 double target_seconds(const CodegenTarget *target, MlirOperation op) { return seconds(&target->facts, op); }

@@ -55,5 +55,7 @@ struct CodegenTarget {
 // prices from the machine.
 void target_initialize(CodegenTarget *target, const char *name, const Machine *machine);
 double target_seconds(const CodegenTarget *target, MlirOperation op);   // predicted, of one step
+// The same where it is known which kernel it calls, null: of a library op.
+double target_kernel_seconds(const CodegenTarget *target, MlirOperation op, MlirOperation kernel);
 
 #endif

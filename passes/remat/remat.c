@@ -51,7 +51,11 @@ static void add_need(Rematter *m, int64_t arena, int64_t bound) {
 
 static double function_flops(const PlanProgram *p) {
   double flops = 0;
-  for (int i = 0; i < p->n_steps; i++) flops += nn_op_flops(p->steps[i].op);
+  for (int i = 0; i < p->n_steps; i++) {
+    const PlanStep *s = &p->steps[i];
+    bool is_call = s->kernel >= 0 && !nn_has_attr(s->op, ATTR_scan);
+    flops += nn_op_flops(is_call ? p->kernels[s->kernel].func : s->op);
+  }
   return flops;
 }
 
