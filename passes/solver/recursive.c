@@ -139,9 +139,9 @@ static WalkStep bisect(const void *context, const WalkLevel *level) {
     if (graph->used_backward[v]) bytes += graph->problem->nodes[v].bytes;
   if (high - low <= 1 || bytes <= bisection->leaf_bytes) return (WalkStep){.at = high};
   int best = middle;
-  for (int d = 1; d <= reach; d++) {
-    if (middle - d > low && graph->crossing[middle - d] < graph->crossing[best]) best = middle - d;
-    if (middle + d < high && graph->crossing[middle + d] < graph->crossing[best]) best = middle + d;
+  for (int d = 1; d <= reach; d++) {   // between low and high
+    if (graph->crossing[middle - d] < graph->crossing[best]) best = middle - d;
+    if (graph->crossing[middle + d] < graph->crossing[best]) best = middle + d;
   }
   return (WalkStep){.at = best};
 }
