@@ -177,6 +177,7 @@ static int compare_insertions(const void *left, const void *right) {
 
 // All insertions in one pass.
 static void apply_insertions(Descent *descent) {
+  if (descent->n_insertions == 0) return;
   TierPlan *plan = descent->plan;
   int n = plan->n + descent->n_insertions, next = descent->n_insertions - 1;
   qsort(descent->insertions, (size_t)descent->n_insertions, sizeof(Insertion), compare_insertions);
