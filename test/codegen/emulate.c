@@ -46,8 +46,7 @@ static char *read_text(const char *path) {
 
 char *emulate_read(const char *name) {
   char path[4096];
-  const char *slash = strrchr(__FILE__, '/');
-  snprintf(path, sizeof path, "%.*s/Inputs/cuda/%s", (int)(slash - __FILE__), __FILE__, name);
+  snprintf(path, sizeof path, NNC_SOURCE_DIR "/test/codegen/Inputs/cuda/%s", name);
   return read_text(path);
 }
 

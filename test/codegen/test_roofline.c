@@ -62,13 +62,13 @@ static void check_machine(CodegenTarget *codegen, const char *name, const Machin
   }
 }
 
-static void check(const char *folder, const char *name, const char *arch, bool tensor_cores) {
+static void check(const char *name, const char *arch, bool tensor_cores) {
   bool gpu = arch != NULL;
   CodegenTarget *target = codegen_target_create(
       &(CodegenTargetOptions){.name = gpu ? "cuda" : "host", .gpu_arch = arch});
   Diagnostics *d = diag_create(stderr, DIAG_COLOR_NEVER, 0);
   Machine machine;
-  char *path = text_format("%s/machines/%s.json", folder, name);
+  char *path = text_format(NNC_SOURCE_DIR "/machines/%s.json", name);
   if (machine_read(d, path, &machine)) check_machine(target, name, &machine, gpu, tensor_cores);
   else printf("%s cannot be read\n", path), failures++;
   free(path);
@@ -118,18 +118,15 @@ int main(void) {
   for (int c = 0; c < COUNT(cases); c++)
     for (int t = 0; t < COUNT(types); t++) steps[c][t].op = cases[c].build(module, types[t], &steps[c][t].least);
   check_coverage(module);
-  const char *end = strstr(__FILE__, "test/codegen/");
-  char *folder = text_format("%.*s.", (int)(end - __FILE__), __FILE__);
-  check(folder, "h100", "sm_90a", true);
+  check("h100", "sm_90a", true);
   CodegenTarget *target = codegen_target_create(&(CodegenTargetOptions){.name = "cuda", .gpu_arch = "sm_90a"});
   check_groups(module, codegen_target_facts(target), 3e-6);
   codegen_target_destroy(target);
-  check(folder, "h200", "sm_90a", true);
-  check(folder, "a100", "sm_80", true);
-  check(folder, "rtx4090", "sm_89", true);
-  check(folder, "rtx2080ti", "sm_75", false);
-  check(folder, "xeon-avx512-2core", NULL, false);
-  free(folder);
+  check("h200", "sm_90a", true);
+  check("a100", "sm_80", true);
+  check("rtx4090", "sm_89", true);
+  check("rtx2080ti", "sm_75", false);
+  check("xeon-avx512-2core", NULL, false);
   mlirModuleDestroy(module);
   mlirContextDestroy(ctx);
   printf("%d steps in %d types on 6 machines, %d failures\n", COUNT(cases), COUNT(types), failures);

@@ -368,13 +368,7 @@ static void test_gradient_conventions(void) {
   CHECK(g[3] == 0 && g[4] == 0, "exponent at base 0: %g %g", g[3], g[4]);
 }
 
-// docs/ops.md beside this source, found from the compiler's name for it.
-static FILE *open_page(const char *mode) {
-  char path[4096];
-  snprintf(path, sizeof path, "%.*s../../docs/ops.md",
-           (int)(strrchr(__FILE__, '/') ? strrchr(__FILE__, '/') + 1 - __FILE__ : 0), __FILE__);
-  return fopen(path, mode);
-}
+static FILE *open_page(const char *mode) { return fopen(NNC_SOURCE_DIR "/docs/ops.md", mode); }
 
 static bool write_page(void) {
   char *page = nn_op_table_markdown();
