@@ -11,6 +11,7 @@
 #include "passes/rewrite.h"
 #include "support/alloc.h"
 #include "support/bytes.h"
+#include "support/integers.h"
 #include "support/ptr_map.h"
 #include "support/text.h"
 
@@ -72,6 +73,8 @@ void optimizer_free(Optimizer *o) {
   free(o->update);
   free(o->group);
 }
+
+bool optimizer_has_share(const Optimizer *o) { return o->accumulate > 1 || o->ranks; }
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Arithmetic
@@ -248,19 +251,60 @@ static void tap_gradient(NnBuilder *b, const TrainedParam *p, MlirValue gradient
   free(name);
 }
 
-// Where ranks keep parts a whole gradient is dropped once its squares are summed: that is a kernel of its own, which
-// waits for no other gradient's sum. So it is in all programs that give the same bits (`alone`).
-static MlirValue sum_of_squares(bool alone, NnBuilder *b, const MlirValue *gradients, int n) {
+// The squares of each line of 64 bytes of a gradient, added up. A rank's part is whole lines, so they are the same
+// numbers, whatever the number of ranks that have the parts.
+static MlirValue squares_of_lines(NnBuilder *b, MlirValue g) {
+  NnType t = nn_value_type(g);
+  int64_t n = nn_type_elements(&t), line = PART_LINE / nn_dtype_bytes(t.dtype), whole = round_up(n, line), zero = 0,
+          more = whole - n, axis = 1, lines[] = {whole / line, line};
+  if (nn_dtype_is_narrow(t.dtype)) g = nn_cast(b, g, NN_F32);
+  g = nn_reshape(b, g, 1, &n);
+  if (more) g = nn_pad(b, g, &zero, &more, &zero, 0);
+  g = nn_reshape(b, g, 2, lines);
+  return nn_reduce(b, NN_OP_reduce_sum, mul(b, g, g), 1, &axis);
+}
+
+// Those of all ranks, of several gradients at once, in the place of this one's; all: how many lines each has.
+static void gather_lines(const Optimizer *o, NnBuilder *b, MlirValue *lines, const int64_t *all, int n) {
+  for (int first = 0, end; first < n; first = end) {
+    NnDtype dtype = nn_value_type(lines[first]).dtype;
+    for (end = first + 1; end < n && end - first < NN_MAX_OPERANDS; end++)
+      if (nn_value_type(lines[end]).dtype != dtype) break;
+    MlirValue together = exchange(o, b, NN_OP_all_gather, end - first, lines + first, false, NULL);
+    int64_t at = 0;
+    for (int i = first; i < end; i++) {
+      int64_t own = nn_value_type(lines[i]).dim[0];
+      lines[i] = nn_slice(b, together, &at, &all[i], NULL);
+      at += own * o->parts;
+    }
+  }
+}
+
+// The sum of all squares: where a step has micro-batches, on one rank or several, that of lines, so that all of them
+// have the same. There it is a kernel of its own, which waits for no other gradient's sum, so that a whole gradient is
+// dropped once its lines are summed.
+static MlirValue sum_of_squares(const Optimizer *o, NnBuilder *b, const TrainedParam *params,
+                                const MlirValue *gradients, int n) {
   static const int64_t all_axes[NN_MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7};
-  MlirValue sum = nn_null_value();
+  bool shares = optimizer_has_share(o);
+  MlirValue sum = nn_null_value(), *g = allocate_array((size_t)n + 1, sizeof *g);   // or its lines
+  int64_t *lines = allocate_array((size_t)n + 1, sizeof *lines);
+  int n_gradients = 0;
   for (int i = 0; i < n; i++) {
     if (nn_value_is_null(gradients[i])) continue;
-    MlirValue square = nn_reduce(b, NN_OP_reduce_sum, mul(b, gradients[i], gradients[i]),
-                                 nn_value_type(gradients[i]).rank, all_axes);
-    if (alone) square = nn_unary(b, NN_OP_optimization_barrier, square);
-    if (nn_value_is_null(sum)) sum = square;
-    else sum = add(b, sum, nn_cast(b, square, nn_value_type(sum).dtype));
+    NnType whole = nn_value_type(params[i].value);
+    lines[n_gradients] = divide_up(nn_type_bytes(&whole), PART_LINE);
+    g[n_gradients++] = shares ? squares_of_lines(b, gradients[i]) : gradients[i];
   }
+  if (o->scatters) gather_lines(o, b, g, lines, n_gradients);
+  for (int i = 0; i < n_gradients; i++) {
+    MlirValue x = shares ? nn_unary(b, NN_OP_optimization_barrier, g[i]) : mul(b, g[i], g[i]),
+              square = nn_reduce(b, NN_OP_reduce_sum, x, nn_value_type(x).rank, all_axes);
+    if (shares) square = nn_unary(b, NN_OP_optimization_barrier, square);
+    sum = i ? add(b, sum, nn_cast(b, square, nn_value_type(sum).dtype)) : square;
+  }
+  free(g);
+  free(lines);
   return sum;
 }
 
@@ -292,38 +336,25 @@ static MlirValue scattered_sum(const Optimizer *o, NnBuilder *b, MlirValue sum, 
   return exchange(o, b, NN_OP_reduce_scatter, 1 + adds, operands, adds, NULL);
 }
 
-// The gradient of the whole step, over all ranks, and to judge it the whole: *whole, null where nobody has it. `sum`:
-// this rank's part of the micro-batches before, null: there are none, or g has them. Returns what this rank updates
-// with. What is judged is summed on all ranks, which moves as much as scattering and gathering it does, in fewer bytes.
+// The gradient of the whole step, over all ranks, or this rank's part of it: what all are judged by is *judged, what
+// this rank updates with is returned. `sum`: this rank's part of the micro-batches before, null: there are none, or g
+// has them.
 static MlirValue step_gradient(const Optimizer *o, NnBuilder *b, const TrainedParam *p, MlirValue g, MlirValue sum,
-                               MlirValue scale, bool judges, MlirValue *whole) {
-  bool scatters = o->scatters && (!judges || !nn_value_is_null(sum));
-  NnType type = nn_value_type(g);
-  MlirValue all = nn_null_value();
-  if (scatters) {
-    g = scattered_sum(o, b, sum, g);
-    if (judges) all = gather(o, b, g, type);
-  } else {
-    all = o->ranks ? sum_over_ranks(b, g) : g;
-  }
-  if (!nn_value_is_null(all)) {
-    all = loss_scale_remove(o, b, all, scale);
-    tap_gradient(b, p, all);
-  }
-  *whole = all;
-  if (scatters) return loss_scale_remove(o, b, g, scale);
-  return o->parts ? part_of(o, b, all) : all;
+                               MlirValue scale, MlirValue *judged) {
+  if (o->scatters) return *judged = loss_scale_remove(o, b, scattered_sum(o, b, sum, g), scale);
+  *judged = loss_scale_remove(o, b, o->ranks ? sum_over_ranks(b, g) : g, scale);
+  tap_gradient(b, p, *judged);
+  return o->parts ? part_of(o, b, *judged) : *judged;
 }
 
 // What all gradients together decide: the factor that clips them, and whether any overflowed.
-static MlirValue judge_gradients(Step *step, NnBuilder *b, const MlirValue *gradient, int n, MlirValue scale) {
-  MlirValue squares = sum_of_squares(optimizer_has_share(step->o), b, gradient, n), factor = nn_null_value();
+static MlirValue judge_gradients(Step *step, NnBuilder *b, const TrainedParam *params, const MlirValue *gradient, int n,
+                                 MlirValue scale) {
+  MlirValue squares = sum_of_squares(step->o, b, params, gradient, n), factor = nn_null_value();
   if (!nn_value_is_null(scale)) step->finite = nn_compare(b, "lt", squares, nn_constant_like(b, squares, INFINITY));
   if (step->o->clip_norm > 0) factor = clip_factor(b, step->o->clip_norm, squares);
   return factor;
 }
-
-bool optimizer_has_share(const Optimizer *o) { return o->accumulate > 1 || o->ranks; }
 
 MlirValue optimizer_add_hyper(const Optimizer *o, Signature *s) {
   bool tells_last = o->ranks && o->scale_every > 0, tells_step = o->counts;
@@ -357,7 +388,7 @@ void optimizer_build(Optimizer *o, Signature *s, TrainedParam *params, int n, Ml
   Step step = {.o = o, .s = s, .start = start, .finite = nn_null_value()};
   step.updated = allocate_array((size_t)n_args + 1, sizeof *step.updated);
   MlirValue *gradient = allocate_array((size_t)n + 1, sizeof *gradient),
-            *whole = allocate_array((size_t)n + 1, sizeof *whole);
+            *judged_by = allocate_array((size_t)n + 1, sizeof *judged_by);
   MlirValue *accumulator = allocate_array((size_t)n + 1, sizeof *accumulator);
   int *accumulator_arg = allocate_array((size_t)n + 1, sizeof *accumulator_arg);
   bool judges = o->clip_norm > 0 || !nn_value_is_null(scale), waits = judges || optimizer_has_share(o), judged = false;
@@ -373,13 +404,13 @@ void optimizer_build(Optimizer *o, Signature *s, TrainedParam *params, int n, Ml
   for (int i = 0; i < n; i++) {
     if (nn_value_is_null(gradient[i])) continue;
     NnBuilder b = waits ? builder_at_end(&positions, &params[i], "update") : builder_for(&positions, &params[i]);
-    gradient[i] = step_gradient(o, &b, &params[i], gradient[i], accumulator[i], scale, judges, &whole[i]);
+    gradient[i] = step_gradient(o, &b, &params[i], gradient[i], accumulator[i], scale, &judged_by[i]);
   }
   MlirValue factor = nn_null_value();
   for (int i = 0; i < n; i++) {
     if (nn_value_is_null(gradient[i])) continue;
     NnBuilder b = waits ? builder_at_end(&positions, &params[i], "backward") : builder_for(&positions, &params[i]);
-    if (judges && !judged) factor = judge_gradients(&step, &b, whole, n, scale), judged = true;
+    if (judges && !judged) factor = judge_gradients(&step, &b, params, judged_by, n, scale), judged = true;
     if (!nn_value_is_null(factor)) gradient[i] = mul(&b, gradient[i], spread(&b, factor, gradient[i]));
     b.phase = "update";
     TrainedParam updated = params[i];   // or this rank's part of it
@@ -394,7 +425,7 @@ void optimizer_build(Optimizer *o, Signature *s, TrainedParam *params, int n, Ml
   if (judged) loss_scale_update(o, &b, s, n_states, scale, step.finite, keeps_states(o, &b, step.hyper, step.finite));
   free(step.updated);
   free(gradient);
-  free(whole);
+  free(judged_by);
   free(accumulator);
   free(accumulator_arg);
   positions_free(&positions);

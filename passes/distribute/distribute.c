@@ -83,32 +83,10 @@ static int by_readiness(const void *x, const void *y) {
   return a->made < b->made ? -1 : a->made > b->made;
 }
 
-// What gathers the sums again, to judge them; null: nothing does.
-static MlirOperation gather_of(MlirOperation sum) {
-  MlirValue v = mlirOperationGetResult(sum, 0);
-  for (MlirOpOperand use = mlirValueGetFirstUse(v); !mlirOpOperandIsNull(use); use = mlirOpOperandGetNextUse(use))
-    if (nn_op_of(mlirOpOperandGetOwner(use)) == NN_OP_all_gather) return mlirOpOperandGetOwner(use);
-  return nn_null_operation();
-}
-
-// The same of a bucket, at once.
-static void build_gathers(NnBuilder *b, int n, const MlirOperation *gathers, const MlirValue *parts, int64_t ranks) {
-  MlirValue all = build_of_parts(b, NN_OP_all_gather, n, parts, ranks, false);
-  int64_t begin = 0;
-  for (int i = 0; i < n; i++) {
-    MlirValue old = mlirOperationGetResult(gathers[i], 0);
-    int64_t at = begin;
-    mlirValueReplaceAllUsesOfWith(old, bucket_piece(b, all, nn_value_type(old), &at));
-    begin += ranks * nn_value_type(parts[i]).dim[0];
-    mlirOperationDestroy(gathers[i]);
-  }
-}
-
 // One sum for n gradients, behind the op that makes the last of them.
 static void build_bucket(const Order *o, const Gradient *g, int n) {
-  MlirValue values[NN_MAX_OPERANDS], parts[NN_MAX_OPERANDS];
-  MlirOperation gathers[NN_MAX_OPERANDS];
-  int last = -1, n_gathers = 0;
+  MlirValue values[NN_MAX_OPERANDS];
+  int last = -1;
   bool adds = nn_attr_bool(g[0].op, "adds", false);
   int64_t ranks = nn_attr_i64(g[0].op, "ranks", 0), at = 0;
   for (int i = 0; i < n; i++) {
@@ -122,14 +100,9 @@ static void build_bucket(const Order *o, const Gradient *g, int n) {
   MlirValue bucket = ranks ? build_of_parts(&b, NN_OP_reduce_scatter, adds ? 2 * n : n, values, ranks, adds)
                            : build(&b, NN_OP_all_reduce, n, values);
   for (int i = 0; i < n; i++) {
-    MlirOperation gather = gather_of(g[i].op);
-    MlirValue part = bucket_piece(&b, bucket, nn_value_type(mlirOperationGetResult(g[i].op, 0)), &at);
-    mlirValueReplaceAllUsesOfWith(mlirOperationGetResult(g[i].op, 0), part);
-    if (mlirOperationIsNull(gather)) continue;
-    gathers[n_gathers] = gather;
-    parts[n_gathers++] = part;
+    MlirValue old = mlirOperationGetResult(g[i].op, 0);
+    mlirValueReplaceAllUsesOfWith(old, bucket_piece(&b, bucket, nn_value_type(old), &at));
   }
-  if (n_gathers) build_gathers(&b, n_gathers, gathers, parts, ranks);
 }
 
 static bool is_sum(MlirOperation op) {
@@ -304,7 +277,7 @@ static bool chain_states(MlirOperation func) {
 
 // ---------------------------------------------------------------------------------------------------------------------
 
-// Updated parameters are gathered there, too.
+// Updated parameters are gathered there, too, and what a norm is made of.
 static void put_on_lane(MlirOperation func) {
   int n;
   MlirOperation *ops = rewrite_ops(nn_function_body(func), &n);

@@ -191,7 +191,7 @@ static void run_step(Scheduler *s, int i) {
   const PlanStep *step = &s->p->steps[i];
   s->done[i] = true;
   NnOp op = s->op[i];
-  bool sum = plan_is_sum_over_ranks(step), gathers = op == NN_OP_all_gather && s->behind[i];
+  bool sum = plan_is_sum_over_ranks(step), gathers = op == NN_OP_all_gather && !plan_is_fetch(step->op);
   s->begun += sum;
   if (op == NN_OP_rank_receive || op == NN_OP_rank_send) s->in_chain = op == NN_OP_rank_receive;
   for (int j = 0; j < step->n_inputs; j++)

@@ -27,16 +27,22 @@
 // PARAM: %[[NARROW:.*]] = "nn.all_gather_1"(%arg0) {{.*}} : (tensor<32xf32>) -> tensor<5x8xbf16>
 // PARAM-NEXT: return %[[NARROW]]
 
-// A gradient that is clipped is summed over ranks as a whole; its squares are summed alone, so that it is dropped before the others are there.
+// A gradient that is clipped: its squares are summed line by line, 40 elements in 3 lines of 16, alone, so that it is dropped before the others are there.
 // RUN: sed 's/WHAT/optimizer/; s/module attributes {/module attributes {nn.clip_norm = 1.0 : f64, /' %s > %t.c.mlir && %nnc_opt %t.c.mlir --passes=autodiff,distribute,simplify | FileCheck %s --check-prefix=CLIP
 // CLIP: "nn.all_reduce_1"
-// CLIP: %[[SQUARES:.*]] = "nn.reduce_sum"(%{{.*}}) {axes = array<i64: 0, 1>, nn.phase = "backward"} : (tensor<5x8xf32>) -> tensor<f32>
+// CLIP: %[[LINES:.*]] = "nn.reduce_sum"(%{{.*}}) {axes = array<i64: 1>, nn.phase = "backward"} : (tensor<3x16xf32>) -> tensor<3xf32>
+// CLIP-NEXT: %[[STORED:.*]] = "nn.optimization_barrier"(%[[LINES]])
+// CLIP-NEXT: %[[SQUARES:.*]] = "nn.reduce_sum"(%[[STORED]]) {axes = array<i64: 0>, nn.phase = "backward"} : (tensor<3xf32>) -> tensor<f32>
 // CLIP-NEXT: "nn.optimization_barrier"(%[[SQUARES]])
 
-// Sums of micro-batches are parts; the whole is gathered for the norm alone.
+// Sums of micro-batches are parts; of each the sums of its own 2 lines are gathered, of which the fourth holds nothing.
 // ADDS-LABEL: func.func @train
 // ADDS: %[[PART:.*]] = "nn.reduce_scatter"(%{{.*}}, %{{.*}}) {adds = true
-// ADDS: "nn.all_gather_1"(%[[PART]]) {{.*}} -> tensor<64xf32>
+// ADDS-NEXT: %[[OWN:.*]] = "nn.reshape"(%[[PART]]) {{.*}} -> tensor<2x16xf32>
+// ADDS: %[[LINES:.*]] = "nn.reduce_sum"(%{{.*}}) {axes = array<i64: 1>, nn.phase = "backward"} : (tensor<2x16xf32>) -> tensor<2xf32>
+// ADDS-NEXT: %[[ALL:.*]] = "nn.all_gather_1"(%[[LINES]]) {nn.lane = "comm", {{.*}}ranks = 2 : i64} : (tensor<2xf32>) -> tensor<4xf32>
+// ADDS-NEXT: %[[THERE:.*]] = "nn.slice"(%[[ALL]]) {{.*}} -> tensor<3xf32>
+// ADDS-NEXT: "nn.optimization_barrier"(%[[THERE]])
 // ADDS-LABEL: func.func @accumulate
 // ADDS: "nn.reduce_scatter"(%{{.*}}, %{{.*}}) {adds = true, nn.lane = "comm", {{.*}}ranks = 2 : i64} : (tensor<5x8xf32>, tensor<32xf32>) -> tensor<32xf32>
 
