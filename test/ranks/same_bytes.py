@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Trains networks with K ranks and with `accumulate K` on one, and compares the checkpoints: equal bytes.
 
-same_bytes.py NNC FOLDER MODELS MPIRUN... [--ranks=1,2,3] [--only=NAME,...] [--steps=N] [--mpi=NAME] [--target=NAME] [--dtype=NAME] [--shard=WHAT,...] [--budget=SIZE] [--accumulate=A] [--check]: MPIRUN is the command before `-n K`.
-With --budget the ranks have one, the one has none; --check compares each rank's arena with what was promised.
+same_bytes.py NNC FOLDER MODELS MPIRUN... [--ranks=1,2,3] [--only=NAME,...] [--steps=N] [--mpi=NAME] [--target=NAME] [--dtype=NAME] [--shard=WHAT,...] [--budget=SIZE] [--accumulate=A] [--check] [--no-eval]: MPIRUN is the command before `-n K`.
+With --budget the ranks have one, the one has none; --check compares each rank's arena with what was promised; --no-eval leaves out the evaluation at the end.
 With --accumulate each rank has A micro-batches a step, the one A times K; --shard=gradients and parameters alone give the same bytes then.
 """
-import json, os, random, struct, subprocess, sys
+import json, os, random, re, struct, subprocess, sys
 
 def safetensors(path, tensors):
     sizes = {"F32": 4, "I32": 4, "U8": 1}
@@ -101,7 +101,7 @@ def run(command):
         sys.exit(f"{' '.join(command)}: status {p.returncode}\n{p.stdout}")
     return p.stdout
 
-OPTIONS = ("ranks", "only", "steps", "mpi", "target", "dtype", "bucket", "shard", "budget", "check", "accumulate")
+OPTIONS = ("ranks", "only", "steps", "mpi", "target", "dtype", "bucket", "shard", "budget", "check", "accumulate", "no-eval")
 def main():
     options = dict((a[2:].split("=", 1) + [""])[:2] for a in sys.argv[1:] if a.startswith("--") and a[2:].split("=")[0] in OPTIONS)
     words = [a for a in sys.argv[1:] if not (a.startswith("--") and a[2:].split("=")[0] in options)]
@@ -120,6 +120,8 @@ def main():
         for old, new in edits:
             text = text.replace(old, new)
         text = "dim micro_batches = 1\n" + text.replace("train {\n", "train {\n    accumulate micro_batches\n")
+        if "no-eval" in options:
+            text = re.sub(r"^    eval(_every)? .*\n", "", text, flags=re.M)
         source = f"{folder}/{name}.nn"
         with open(source, "w") as f:
             f.write(text)
