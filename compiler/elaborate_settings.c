@@ -225,9 +225,9 @@ bool settings_read_phase(Elaborator *e, Phase *phase) {
 bool settings_read(Elaborator *e) {
   static const struct {
     const char *keyword, *attribute;
-    double otherwise, low;
+    double otherwise, low;   // -1: the attribute is absent where the keyword is
   } counts[] = {
-      {"accumulate", ATTR_accumulate, 1, 1},
+      {"accumulate", ATTR_accumulate, -1, 1},
       {"eval_every", ATTR_eval_every, 0, 0},
       {"seed", ATTR_seed, 0, 0},
       {"patience", ATTR_patience, 0, 0},
@@ -245,7 +245,7 @@ bool settings_read(Elaborator *e) {
   for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
     value = counts[i].otherwise;
     ok = read_number(e, counts[i].keyword, OPTION_COUNT, counts[i].low, OPTION_BIG, &value, &found) && ok;
-    set_module_attr(e, counts[i].attribute, int_attr(e, (int64_t)value));
+    if (value >= 0) set_module_attr(e, counts[i].attribute, int_attr(e, (int64_t)value));
   }
   return ok;
 }

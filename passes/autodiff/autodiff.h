@@ -96,6 +96,7 @@ typedef struct Optimizer {
   int first_group, n_own_groups;   // of the parameters that the function trains: all, or those of its phase
   double clip_norm;                // 0: none
   int64_t accumulate;              // micro-batches per step
+  bool shares;                     // the program says how many, be it 1
   double loss_scale;               // the loss is differentiated times this, at first; 1: none
   int64_t scale_every;             // steps without overflow until the scale doubles; 0: it stays
   bool ranks;                      // gradients are summed over the ranks of a distributed program
@@ -123,8 +124,8 @@ typedef struct TrainedParam {
   MlirValue gradient;   // null until known; null for ever if the loss does not depend on it
 } TrainedParam;
 
-// With several micro-batches a step, one after the other or on several ranks, the loss has a weight, each one's share
-// of the step, which is the last of the numbers in `hyper`: the same arithmetic, however many they are.
+// With micro-batches, one after the other or on several ranks, the loss has a weight, each one's share of the step,
+// which is the last of the numbers in `hyper`: the same arithmetic, however many they are, and be it one.
 bool optimizer_has_share(const Optimizer *o);
 MlirValue optimizer_add_hyper(const Optimizer *o, Signature *s);                // the argument
 MlirValue optimizer_share(const Optimizer *o, NnBuilder *b, MlirValue hyper);   // f64; null: all of the step

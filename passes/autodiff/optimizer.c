@@ -44,6 +44,7 @@ bool optimizer_read(MlirModule module, MlirOperation train, Optimizer *out) {
   MlirOperation root = mlirModuleGetOperation(module);
   *out = (Optimizer){.clip_norm = nn_attr_f64(root, ATTR_clip_norm, 0),
                      .accumulate = nn_attr_i64(root, ATTR_accumulate, 1),
+                     .shares = nn_has_attr(root, ATTR_accumulate),
                      .ema = nn_attr_f64(root, ATTR_ema, 0)};
   read_shards(root, out);
   MlirAttribute scale = nn_attribute(root, ATTR_loss_scale);
@@ -74,7 +75,7 @@ void optimizer_free(Optimizer *o) {
   free(o->group);
 }
 
-bool optimizer_has_share(const Optimizer *o) { return o->accumulate > 1 || o->ranks; }
+bool optimizer_has_share(const Optimizer *o) { return o->shares || o->ranks; }
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Arithmetic
