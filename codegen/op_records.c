@@ -266,7 +266,8 @@ static bool read_collective(MlirOperation op, NncCollective *out) {
                          .elements = nn_type_elements(&t),
                          .from = (NncDtype)nn_value_type(mlirOperationGetOperand(op, 0)).dtype,
                          .ranks = (int)nn_attr_i64(op, "ranks", 0),
-                         .adds = nn_attr_bool(op, "adds", false)};
+                         .adds = nn_attr_bool(op, "adds", false),
+                         .fast = nn_attr_bool(op, "fast", false)};
   return true;
 }
 
@@ -296,9 +297,9 @@ void op_record_text(const OpRecord *r, int64_t scratch, Text *fields, Text *labe
     NNC_LIBRARY_RECORDS(WRITE)
 #undef WRITE
   case NNC_STEP_COLLECTIVE:
-    text_add(fields, "%d,%d,%lld,%lld,%d,%d,%d", r->collective.kind, r->collective.dtype,
+    text_add(fields, "%d,%d,%lld,%lld,%d,%d,%d,%d", r->collective.kind, r->collective.dtype,
              (long long)r->collective.elements, (long long)scratch, r->collective.from, r->collective.ranks,
-             r->collective.adds);
+             r->collective.adds, r->collective.fast);
     text_add(label, "%lld %s", (long long)r->collective.elements, nn_dtype_name((NnDtype)r->collective.dtype));
     break;
   default: require_promise(false, "an op that is neither a kernel nor the library's");

@@ -28,7 +28,8 @@ static double ring_seconds(const Machine *m, double of_each, int64_t ranks) {
 }
 
 // Sums over ranks: a part of each rank's numbers to each, which differs from rank to rank, then the part that is
-// summed; one of the two where parts are kept. Running values go from rank to rank, and from the last to all.
+// summed; one of the two where parts are kept. Sums of the engine's own go around rings as well. Running values go from
+// rank to rank, and from the last to all.
 double machine_exchange_seconds(const Machine *m, MlirOperation op, int64_t ranks, double *bytes) {
   OpRecord r = op_record(op);
   *bytes = 0;
@@ -40,8 +41,11 @@ double machine_exchange_seconds(const Machine *m, MlirOperation op, int64_t rank
   switch (r.collective.kind) {
   case NNC_ALL_REDUCE:
     *bytes = 2 * part * (double)(ranks - 1);
-    return phase_seconds(m, part, ranks) + ring_seconds(m, part, ranks);
-  case NNC_REDUCE_SCATTER: *bytes = all * (double)(ranks - 1); return phase_seconds(m, all, ranks);
+    return (r.collective.fast ? ring_seconds(m, part, ranks) : phase_seconds(m, part, ranks)) +
+           ring_seconds(m, part, ranks);
+  case NNC_REDUCE_SCATTER:
+    *bytes = all * (double)(ranks - 1);
+    return r.collective.fast ? ring_seconds(m, all, ranks) : phase_seconds(m, all, ranks);
   case NNC_ALL_GATHER: *bytes = part * (double)(ranks - 1); return ring_seconds(m, part, ranks);
   case NNC_RANK_PART:
   case NNC_RANK_RECEIVE: return 0;

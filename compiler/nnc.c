@@ -87,7 +87,9 @@ static char *pipeline_text(const Options *options) {
     fprintf(out, "%s%s", i > 0 ? "," : "", stages[i]);
     if (strcmp(stages[i], "fourier") == 0 && options->emit == EMIT_onnx) fprintf(out, "{keep=none}");
     if (strcmp(stages[i], "offload") == 0) fprintf(out, "{far=%d homes=%d}", options->offload, options->homes);
-    if (strcmp(stages[i], "distribute") == 0 && options->bucket) fprintf(out, "{bucket=%s}", options->bucket);
+    if (strcmp(stages[i], "distribute") == 0 && options->bucket)
+      fprintf(out, "{bucket=%s fast=%d}", options->bucket, options->fast_reduce);
+    else if (strcmp(stages[i], "distribute") == 0 && options->fast_reduce) fprintf(out, "{fast=1}");
     if (strcmp(stages[i], "recompute") == 0 && (alone || options->inside))
       fprintf(out, "{mode=%s}", alone ? "none" : options->inside);
     if (strcmp(stages[i], "fuse") == 0 && alone) fprintf(out, "{mode=none}");

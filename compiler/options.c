@@ -212,6 +212,9 @@ static const Option rows[] = {
     OPTION(Options, bucket, "bucket", "SIZE", READ,
            "bytes of gradients that ranks exchange at once, beside the backward pass\n(default: 25MiB)",
            .read = read_bucket),
+    OPTION(Options, fast_reduce, "fast-reduce", NULL, FLAG,
+           "with --shard: the sums over ranks that MPI or NCCL has itself, in an order of its\n"
+           "own: the bits then depend on the number of ranks"),
     OPTION(Options, kv_cache, "kv-cache", NULL, FLAG,
            "also a function that computes the next position of a causal language model from\n"
            "keys and values that are kept: MODEL predict --sample then does that"),
@@ -291,6 +294,7 @@ static int check_ranks(const Options *options) {
     return options_misused("nnc", "--shard=%s needs the number of ranks: --ranks=K", options->shard);
   if (options->bucket && !options->shard)
     return options_misused("nnc", "--bucket=%s goes with --shard", options->bucket);
+  if (options->fast_reduce && !options->shard) return options_misused("nnc", "--fast-reduce goes with --shard");
   if (options->mpi && !options->shard) return options_misused("nnc", "--mpi=%s goes with --shard", options->mpi);
   return -1;
 }

@@ -60,6 +60,7 @@ typedef struct Options {
   const char *fit;               // of nnc fit: the dimension; NULL: another command
   const char *shard;             // what of the state each of several ranks keeps, "none"; NULL: one rank
   const char *bucket;            // bytes of gradients that they exchange at once; NULL: not given
+  bool fast_reduce;              // sums over them are the engine's own
   const char *dtype;             // "f32", "f64", "bf16", "f16"; NULL: as the file says
   Defines defines;
   NnPipelineHooks hooks;

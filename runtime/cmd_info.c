@@ -184,6 +184,7 @@ static bool print_file(const char *path) {
 // What the ranks of a distributed program exchange in a step. Every rank has the same arena.
 static void print_ranks(void) {
   int64_t buckets = 0, largest = 0, staging = 0, chains = 0;
+  bool fast = false;
   for (int phase = 0; phase < program_phases(); phase++) {
     const NncFunction *f = program_train(phase);
     for (int i = 0; f && i < f->n_steps; i++) {
@@ -194,6 +195,7 @@ static void print_ranks(void) {
       if (c->kind == NNC_REDUCE_SCATTER) bytes *= c->ranks;
       if (c->kind != NNC_ALL_REDUCE && c->kind != NNC_REDUCE_SCATTER) continue;
       buckets++;
+      fast |= c->fast;
       if (bytes > largest) largest = bytes;
       if (c->scratch_bytes > staging) staging = c->scratch_bytes;
     }
@@ -210,6 +212,7 @@ static void print_ranks(void) {
   }
   printf("  gradients     in %lld bucket%s of at most %s, staging %s\n", (long long)buckets, buckets == 1 ? "" : "s",
          print_bytes(largest, size, sizeof size), print_bytes(staging, scratch, sizeof scratch));
+  if (fast) printf("  sums          the engine's own: the bits depend on the number of ranks\n");
   if (chains)
     printf("  statistics    from rank to rank, in %lld message%s\n", (long long)chains, chains == 1 ? "" : "s");
 }

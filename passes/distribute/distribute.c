@@ -54,9 +54,16 @@ static MlirValue build(NnBuilder *b, NnOp op, int n, const MlirValue *operands) 
   return mlirOperationGetResult(nn_build(b, op, n, operands, 1, &NN_STR(ATTR_lane, "comm"), NULL), 0);
 }
 
-static MlirValue build_of_parts(NnBuilder *b, NnOp op, int n, const MlirValue *operands, int64_t ranks, bool adds) {
-  NnAttr attrs[] = {NN_STR(ATTR_lane, "comm"), NN_I64("ranks", ranks), NN_BOOL("adds", true)};
-  return mlirOperationGetResult(nn_build(b, op, n, operands, 2 + adds, attrs, NULL), 0);
+// Of n operands; ranks: that keep parts of it, 0: none does.
+static MlirValue build_sum(NnBuilder *b, int n, const MlirValue *operands, int64_t ranks, bool adds, bool fast) {
+  NnAttr attrs[4] = {NN_STR(ATTR_lane, "comm")};
+  int n_attrs = 1;
+  if (ranks) attrs[n_attrs++] = NN_I64("ranks", ranks);
+  if (adds) attrs[n_attrs++] = NN_BOOL("adds", true);
+  if (fast) attrs[n_attrs++] = NN_BOOL("fast", true);
+  return mlirOperationGetResult(nn_build(b, ranks ? NN_OP_reduce_scatter : NN_OP_all_reduce, n, operands, n_attrs,
+                                         attrs, NULL),
+                                0);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -84,7 +91,7 @@ static int by_readiness(const void *x, const void *y) {
 }
 
 // One sum for n gradients, behind the op that makes the last of them.
-static void build_bucket(const Order *o, const Gradient *g, int n) {
+static void build_bucket(const Order *o, const Gradient *g, int n, bool fast) {
   MlirValue values[NN_MAX_OPERANDS];
   int last = -1;
   bool adds = nn_attr_bool(g[0].op, "adds", false);
@@ -97,8 +104,7 @@ static void build_bucket(const Order *o, const Gradient *g, int n) {
   NnBuilder b = nn_builder_before(o->ops[last + 1]);
   b.phase = "update";
   b.loc = mlirOperationGetLocation(g[n - 1].op);
-  MlirValue bucket = ranks ? build_of_parts(&b, NN_OP_reduce_scatter, adds ? 2 * n : n, values, ranks, adds)
-                           : build(&b, NN_OP_all_reduce, n, values);
+  MlirValue bucket = build_sum(&b, adds ? 2 * n : n, values, ranks, adds, fast);
   for (int i = 0; i < n; i++) {
     MlirValue old = mlirOperationGetResult(g[i].op, 0);
     mlirValueReplaceAllUsesOfWith(old, bucket_piece(&b, bucket, nn_value_type(old), &at));
@@ -109,7 +115,7 @@ static bool is_sum(MlirOperation op) {
   return nn_op_of(op) == NN_OP_all_reduce || nn_op_of(op) == NN_OP_reduce_scatter;
 }
 
-static void build_buckets(MlirOperation func, int64_t most) {
+static void build_buckets(MlirOperation func, int64_t most, bool fast) {
   Order o = order_of(func);
   Gradient *g = allocate_array((size_t)o.n + 1, sizeof *g);
   int n = 0;
@@ -127,7 +133,7 @@ static void build_buckets(MlirOperation func, int64_t most) {
       bytes += nn_type_bytes(&next);
       if (next.dtype != type.dtype || bytes > most) break;
     }
-    build_bucket(&o, g + first, end - first);
+    build_bucket(&o, g + first, end - first, fast);
   }
   for (int i = 0; i < n; i++) mlirOperationDestroy(g[i].op);
   free(g);
@@ -307,13 +313,14 @@ bool nn_pass_distribute(MlirModule module, const NnPassRun *run) {
   int64_t bucket = 0;
   double percent;
   parse_bytes(nn_pass_option(run, "bucket", BUCKET_BYTES), &bucket, &percent);
+  bool fast = strcmp(nn_pass_option(run, "fast", "0"), "1") == 0;
   MlirOperation top = mlirModuleGetOperation(module);
   NnFunctions functions = nn_public_functions(module);
   if (mlirOperationIsNull(nn_module_train(module)) || !nn_has_attr(top, ATTR_shard)) return true;
   for (int i = 0; i < functions.n; i++) {
     if (nn_is_train(functions.items[i]) && !can_be_distributed(functions.items[i])) return false;
     if (!nn_is_train(functions.items[i]) && !nn_is_accumulate(functions.items[i])) continue;
-    build_buckets(functions.items[i], bucket);
+    build_buckets(functions.items[i], bucket, fast);
     if (!chain_states(functions.items[i])) return false;
   }
   char shard[16];

@@ -13,34 +13,34 @@
 typedef float F32x4 __attribute__((vector_size(16), aligned(4), may_alias));
 typedef double F64x2 __attribute__((vector_size(16), aligned(8), may_alias));
 
-#define SUM(type, Vector)                                                    \
-  do {                                                                       \
-    type *to = sum;                                                          \
-    int64_t i = 0, line = (int64_t)(64 / sizeof(type));                      \
-    for (; i + line <= n; i += line) {                                       \
-      Vector *out = (Vector *)(to + i), a = {0}, b = {0}, c = {0}, d = {0};  \
-      if (!starts) a = out[0], b = out[1], c = out[2], d = out[3];           \
-      for (int r = 0; r < ranks.size; r++) {                                 \
-        const Vector *in = (const Vector *)((const type *)parts[r] + i);     \
-        a += in[0], b += in[1], c += in[2], d += in[3];                      \
-      }                                                                      \
-      out[0] = a, out[1] = b, out[2] = c, out[3] = d;                        \
-    }                                                                        \
-    for (; i < n; i++) {                                                     \
-      type x = starts ? 0 : to[i];                                           \
-      for (int r = 0; r < ranks.size; r++) x += ((const type *)parts[r])[i]; \
-      to[i] = x;                                                             \
-    }                                                                        \
+#define SUM(type, Vector)                                                   \
+  do {                                                                      \
+    type *to = sum;                                                         \
+    int64_t i = 0, line = (int64_t)(64 / sizeof(type));                     \
+    for (; i + line <= n; i += line) {                                      \
+      Vector *out = (Vector *)(to + i), a = {0}, b = {0}, c = {0}, d = {0}; \
+      if (!starts) a = out[0], b = out[1], c = out[2], d = out[3];          \
+      for (int r = 0; r < n_parts; r++) {                                   \
+        const Vector *in = (const Vector *)((const type *)parts[r] + i);    \
+        a += in[0], b += in[1], c += in[2], d += in[3];                     \
+      }                                                                     \
+      out[0] = a, out[1] = b, out[2] = c, out[3] = d;                       \
+    }                                                                       \
+    for (; i < n; i++) {                                                    \
+      type x = starts ? 0 : to[i];                                          \
+      for (int r = 0; r < n_parts; r++) x += ((const type *)parts[r])[i];   \
+      to[i] = x;                                                            \
+    }                                                                       \
   } while (0)
 
 // bf16 and f16: in f32, rounded after each addition.
-static void add_narrow(NncDtype dtype, uint16_t *sum, const void *const *parts, int64_t n, bool starts) {
+static void add_narrow(NncDtype dtype, uint16_t *sum, const void *const *parts, int n_parts, int64_t n, bool starts) {
   enum { CHUNK = 512 };
   for (int64_t i = 0; i < n; i += CHUNK) {
     float x[CHUNK], y[CHUNK];
     uint16_t rounded[CHUNK];
     int64_t count = n - i < CHUNK ? n - i : CHUNK;
-    for (int r = 0; r < ranks.size; r++) {
+    for (int r = 0; r < n_parts; r++) {
       if (r == 0 && starts) memset(x, 0, sizeof x);
       else narrow_to_float(dtype, r == 0 ? sum + i : rounded, x, count);
       narrow_to_float(dtype, (const uint16_t *)parts[r] + i, y, count);
@@ -51,10 +51,10 @@ static void add_narrow(NncDtype dtype, uint16_t *sum, const void *const *parts, 
   }
 }
 
-static void add_parts(NncDtype dtype, void *sum, const void *const *parts, int64_t n, bool starts) {
+static void add_parts(NncDtype dtype, void *sum, const void *const *parts, int n_parts, int64_t n, bool starts) {
   if (dtype == NNC_F32) SUM(float, F32x4);
   else if (dtype == NNC_F64) SUM(double, F64x2);
-  else add_narrow(dtype, sum, parts, n, starts);
+  else add_narrow(dtype, sum, parts, n_parts, n, starts);
 }
 
 int64_t collective_part(int64_t n, int r) { return n / ranks.size * r + (n % ranks.size < r ? n % ranks.size : r); }
@@ -67,7 +67,7 @@ typedef struct Sum {   // of a part, as it comes
 
 static void add_chunk(const void *context, int64_t from, int64_t bytes, const void *const *parts) {
   const Sum *s = context;
-  add_parts(s->dtype, s->to + from, parts, bytes / dtype_bytes(s->dtype), s->starts);
+  add_parts(s->dtype, s->to + from, parts, ranks.size, bytes / dtype_bytes(s->dtype), s->starts);
 }
 
 static void reduce_piece(const NncComm *comm, NncDtype dtype, char *data, int64_t n, char *staging) {
@@ -82,10 +82,17 @@ static void reduce_piece(const NncComm *comm, NncDtype dtype, char *data, int64_
   comm->all_gather(data, count, at);
 }
 
+static bool by_engine(const NncCollective *c) {
+  return c->fast && ranks.size > 1 && ranks.comm->sum && (c->dtype == NNC_F32 || c->dtype == NNC_F64);
+}
+
 static void all_reduce(const NncCollective *c, char *data, void *staging) {
   int64_t size = dtype_bytes(c->dtype), piece = NNC_COLLECTIVE_PIECE / size;
-  for (int64_t i = 0; i < c->elements; i += piece)
-    reduce_piece(ranks.comm, c->dtype, data + i * size, c->elements - i < piece ? c->elements - i : piece, staging);
+  for (int64_t i = 0; i < c->elements; i += piece) {
+    int64_t n = c->elements - i < piece ? c->elements - i : piece;
+    if (by_engine(c)) ranks.comm->sum(data + i * size, (int)n, c->dtype, false);
+    else reduce_piece(ranks.comm, c->dtype, data + i * size, n, staging);
+  }
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -144,8 +151,10 @@ static void reduce_scatter(const NncCollective *c, int n_buffers, const int64_t 
     if (c->adds)
       copy_from_all(n_tensors, bytes + n_tensors, buffers + n_tensors, from * size, n * size, sum + from * size);
     Sum piece_sum = {.dtype = c->dtype, .to = sum + from * size, .starts = !c->adds};
-    if (ranks.size > 1) ranks.comm->exchange(workspace, count, at, come, add_chunk, &piece_sum);
-    else add_chunk(&piece_sum, 0, n * size, (const void *const[]){workspace});
+    if (by_engine(c)) ranks.comm->sum(workspace, (int)n, c->dtype, true);
+    if (ranks.size == 1 || by_engine(c))
+      add_parts(c->dtype, piece_sum.to, (const void *const[]){workspace}, 1, n, piece_sum.starts);
+    else ranks.comm->exchange(workspace, count, at, come, add_chunk, &piece_sum);
   }
 }
 

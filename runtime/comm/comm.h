@@ -39,6 +39,9 @@ typedef struct NncComm {
   void (*exchange)(void *send, const int *count, const int *at, void *staging, CommTake take, const void *context);
   // Of `all` every rank brings the part of its number.
   void (*all_gather)(void *all, const int *count, const int *at);
+  // The engine's own sums over ranks, in an order of its own, of n f32 or f64 in place; `scatters`: of n of each rank,
+  // of which each gets its part. NULL: it has none.
+  void (*sum)(void *data, int n, NncDtype dtype, bool scatters);
   void (*broadcast)(void *data, int bytes, int root);
   void (*send)(const void *data, int bytes, int to);
   void (*receive)(void *data, int bytes, int from);

@@ -179,6 +179,14 @@ static void all_gather(void *all, const int *count, const int *at) {
   wait_for_all(1, &request);
 }
 
+static void sum(void *numbers, int n, NncDtype dtype, bool scatters) {
+  MPI_Request request;
+  MPI_Datatype type = dtype == NNC_F32 ? MPI_FLOAT : MPI_DOUBLE;
+  if (scatters) MPI_Ireduce_scatter_block(MPI_IN_PLACE, numbers, n, type, MPI_SUM, data, &request);
+  else MPI_Iallreduce(MPI_IN_PLACE, numbers, n, type, MPI_SUM, data, &request);
+  wait_for_all(1, &request);
+}
+
 static void broadcast(void *bytes, int n, int root) {
   MPI_Request request;
   MPI_Ibcast(bytes, n, MPI_BYTE, root, data, &request);
@@ -211,6 +219,7 @@ const NncComm nnc_comm_mpi = {.name = NAME,
                               .takes_lane = takes_lane_of_its_own,
                               .exchange = exchange,
                               .all_gather = all_gather,
+                              .sum = sum,
                               .broadcast = broadcast,
                               .send = send_to,
                               .receive = receive_from,

@@ -81,22 +81,35 @@ static bool hand_out(const Collective *c, CUdeviceptr data, int64_t n) {
 }
 
 // sum[i] = ((sum[i] + parts[i]) + parts[n + i]) + …, the first 0 unless `adds`
-static bool add_parts(const Collective *c, CUdeviceptr sum, CUdeviceptr parts, int64_t n, bool adds) {
-  int32_t count = (int32_t)n, size = ranks.size, goes_on = adds;
+static bool add_parts(const Collective *c, CUdeviceptr sum, CUdeviceptr parts, int n_parts, int64_t n, bool adds) {
+  int32_t count = (int32_t)n, size = n_parts, goes_on = adds;
   size_t bytes = (size_t)(n * c->size);
   return n == 0 || launch(c, n, (CudaRange){c->s->label, sum, bytes, false},
                           (CudaRange){c->s->label, parts, bytes * (size_t)size, true},
                           (void *[]){&sum, &parts, &count, &size, &goes_on});
 }
 
+static bool by_nccl(const Collective *c) {
+  const NncCollective *k = c->s->collective;
+  return k->fast && ranks.size > 1 && (k->dtype == NNC_F32 || k->dtype == NNC_F64);
+}
+
+static ncclDataType_t nccl_type(const Collective *c) {
+  return c->s->collective->dtype == NNC_F32 ? ncclFloat32 : ncclFloat64;
+}
+
 static bool all_reduce(const Collective *c, CUdeviceptr data, CUdeviceptr staging) {
+  const CudaMemory *m = c->m;
+  if (by_nccl(c))
+    return NCCL(m, c->s->label, AllReduce, pointer(data), pointer(data), (size_t)c->s->collective->elements,
+                nccl_type(c), ncclSum, m->nccl, c->stream);
   int64_t all = c->s->collective->elements, piece = NNC_COLLECTIVE_PIECE / c->size;
   for (int64_t i = 0; i < all; i += piece) {
     int64_t n = all - i < piece ? all - i : piece, begin = collective_part(n, ranks.rank);
     CUdeviceptr at = data + (CUdeviceptr)(i * c->size);
     if (!exchange(c, at, staging, n) ||
-        !add_parts(c, at + (CUdeviceptr)(begin * c->size), staging, collective_part(n, ranks.rank + 1) - begin,
-                   false) ||
+        !add_parts(c, at + (CUdeviceptr)(begin * c->size), staging, ranks.size,
+                   collective_part(n, ranks.rank + 1) - begin, false) ||
         !hand_out(c, at, n))
       return false;
   }
@@ -147,20 +160,31 @@ static bool copy_from_all(const Collective *c, int first, int end, const CUdevic
   return ok;
 }
 
+// To `come` what ranks have for this one in `parts`, n numbers for each: of each rank, or the sum. Returns how many
+// come, 0: it has failed.
+static int exchange_parts(const Collective *c, CUdeviceptr parts, CUdeviceptr *come, int64_t n) {
+  const CudaMemory *m = c->m;
+  if (ranks.size == 1) return copy(c, *come, parts, n * c->size);
+  if (!by_nccl(c)) return exchange(c, parts, *come, n * ranks.size) ? ranks.size : 0;
+  *come = parts + (CUdeviceptr)(n * ranks.rank * c->size);
+  return NCCL(m, c->s->label, ReduceScatter, pointer(parts), pointer(*come), (size_t)n, nccl_type(c), ncclSum, m->nccl,
+              c->stream);
+}
+
 static bool reduce_scatter(const Collective *c, const CUdeviceptr *addresses, CUdeviceptr workspace) {
   const NncCollective *k = c->s->collective;
   int operands = c->s->n_buffers - 1, n_tensors = k->adds ? operands / 2 : operands;
   int64_t piece = nnc_scattered_piece(k->elements, c->size, k->ranks);
-  CUdeviceptr come = workspace + (CUdeviceptr)(piece * k->ranks * c->size);
   for (int64_t from = 0; from < k->elements; from += piece) {
     int64_t n = smaller(piece, k->elements - from);
-    CUdeviceptr sum = addresses[operands] + (CUdeviceptr)(from * c->size);
+    CUdeviceptr sum = addresses[operands] + (CUdeviceptr)(from * c->size),
+                come = workspace + (CUdeviceptr)(piece * k->ranks * c->size);
     bool ok = true;
     for (int r = 0; r < k->ranks && ok; r++)
       ok = copy_from_parts(c, n_tensors, addresses, r, from, n, workspace + (CUdeviceptr)(n * r * c->size));
-    ok = ok && (ranks.size > 1 ? exchange(c, workspace, come, n * k->ranks) : copy(c, come, workspace, n * c->size));
-    if (!ok || (k->adds && !copy_from_all(c, n_tensors, operands, addresses, from * c->size, n * c->size, sum)) ||
-        !add_parts(c, sum, come, n, k->adds))
+    int n_parts = ok ? exchange_parts(c, workspace, &come, n) : 0;
+    if (!n_parts || (k->adds && !copy_from_all(c, n_tensors, operands, addresses, from * c->size, n * c->size, sum)) ||
+        !add_parts(c, sum, come, n_parts, n, k->adds))
       return false;
   }
   return true;

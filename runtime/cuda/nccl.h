@@ -24,22 +24,28 @@ enum {
   ncclRemoteError = 6,
   ncclInProgress = 7,
 };
-enum { ncclUint8 = 1 };
+typedef int ncclRedOp_t;
+enum { ncclUint8 = 1, ncclFloat32 = 7, ncclFloat64 = 8 };
+enum { ncclSum = 0 };
 
-#define NNC_NCCL_SYMBOLS(X)                                                                                   \
-  X(ncclResult_t, GetVersion, "ncclGetVersion", (int *version))                                               \
-  X(ncclResult_t, GetUniqueId, "ncclGetUniqueId", (ncclUniqueId * id))                                        \
-  X(ncclResult_t, CommInitRank, "ncclCommInitRank", (ncclComm_t * comm, int size, ncclUniqueId id, int rank)) \
-  X(ncclResult_t, CommDestroy, "ncclCommDestroy", (ncclComm_t comm))                                          \
-  X(ncclResult_t, CommGetAsyncError, "ncclCommGetAsyncError", (ncclComm_t comm, ncclResult_t * error))        \
-  X(const char *, GetErrorString, "ncclGetErrorString", (ncclResult_t result))                                \
-  X(ncclResult_t, GroupStart, "ncclGroupStart", (void))                                                       \
-  X(ncclResult_t, GroupEnd, "ncclGroupEnd", (void))                                                           \
-  X(ncclResult_t, Send, "ncclSend",                                                                           \
-    (const void *from, size_t n, ncclDataType_t type, int to, ncclComm_t comm, CUstream stream))              \
-  X(ncclResult_t, Recv, "ncclRecv",                                                                           \
-    (void *to, size_t n, ncclDataType_t type, int from, ncclComm_t comm, CUstream stream))                    \
-  X(ncclResult_t, Broadcast, "ncclBroadcast",                                                                 \
+#define NNC_NCCL_SYMBOLS(X)                                                                                        \
+  X(ncclResult_t, GetVersion, "ncclGetVersion", (int *version))                                                    \
+  X(ncclResult_t, GetUniqueId, "ncclGetUniqueId", (ncclUniqueId * id))                                             \
+  X(ncclResult_t, CommInitRank, "ncclCommInitRank", (ncclComm_t * comm, int size, ncclUniqueId id, int rank))      \
+  X(ncclResult_t, CommDestroy, "ncclCommDestroy", (ncclComm_t comm))                                               \
+  X(ncclResult_t, CommGetAsyncError, "ncclCommGetAsyncError", (ncclComm_t comm, ncclResult_t * error))             \
+  X(const char *, GetErrorString, "ncclGetErrorString", (ncclResult_t result))                                     \
+  X(ncclResult_t, GroupStart, "ncclGroupStart", (void))                                                            \
+  X(ncclResult_t, GroupEnd, "ncclGroupEnd", (void))                                                                \
+  X(ncclResult_t, Send, "ncclSend",                                                                                \
+    (const void *from, size_t n, ncclDataType_t type, int to, ncclComm_t comm, CUstream stream))                   \
+  X(ncclResult_t, Recv, "ncclRecv",                                                                                \
+    (void *to, size_t n, ncclDataType_t type, int from, ncclComm_t comm, CUstream stream))                         \
+  X(ncclResult_t, AllReduce, "ncclAllReduce",                                                                      \
+    (const void *from, void *to, size_t n, ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm, CUstream stream)) \
+  X(ncclResult_t, ReduceScatter, "ncclReduceScatter",                                                              \
+    (const void *from, void *to, size_t n, ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm, CUstream stream)) \
+  X(ncclResult_t, Broadcast, "ncclBroadcast",                                                                      \
     (const void *from, void *to, size_t n, ncclDataType_t type, int root, ncclComm_t comm, CUstream stream))
 
 typedef struct CudaNccl {

@@ -28,6 +28,10 @@ CALL(ncclGroupStart, void)
 CALL(ncclGroupEnd, void)
 CALL(ncclSend, const void *from, size_t n, ncclDataType_t type, int to, ncclComm_t comm, CUstream stream)
 CALL(ncclRecv, void *to, size_t n, ncclDataType_t type, int from, ncclComm_t comm, CUstream stream)
+CALL(ncclAllReduce, const void *from, void *to, size_t n, ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm,
+     CUstream stream)
+CALL(ncclReduceScatter, const void *from, void *to, size_t n, ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm,
+     CUstream stream)
 CALL(ncclBroadcast, const void *from, void *to, size_t n, ncclDataType_t type, int root, ncclComm_t comm,
      CUstream stream)
 

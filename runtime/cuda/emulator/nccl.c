@@ -11,10 +11,11 @@
 #include "runtime/cuda/nccl.h"
 
 typedef struct Message {
-  enum { MESSAGE_SEND, MESSAGE_RECEIVE, MESSAGE_BROADCAST } kind;
+  enum { MESSAGE_SEND, MESSAGE_RECEIVE, MESSAGE_BROADCAST, MESSAGE_SUM, MESSAGE_SCATTERED_SUM } kind;
   char *at;   // device memory
   size_t bytes;
-  int other;   // rank, the root of a broadcast
+  int other;             // rank, the root of a broadcast
+  ncclDataType_t type;   // of what is summed
 } Message;
 
 struct NcclComm {
@@ -99,12 +100,16 @@ static ncclResult_t group_end(void) {
   return --group.depth == 0 && !result ? submit() : result;
 }
 
+static size_t element_bytes(ncclDataType_t type) { return type == ncclFloat64 ? 8 : type == ncclFloat32 ? 4 : 1; }
+
 static ncclResult_t add(int kind, const void *at, size_t n, ncclDataType_t type, int other, ncclComm_t comm,
                         CUstream stream) {
   ncclResult_t result = counted();
   if (result) return result;
-  if (comm != &communicator || type != ncclUint8 || !n || other < 0 || other >= ranks.size) return ncclInvalidArgument;
-  if (kind != MESSAGE_BROADCAST && other == ranks.rank && !group.depth) return ncclInvalidUsage;   // would block
+  bool sums = kind == MESSAGE_SUM || kind == MESSAGE_SCATTERED_SUM;
+  bool fits = sums ? type == ncclFloat32 || type == ncclFloat64 : type == ncclUint8;
+  if (comm != &communicator || !fits || !n || other < 0 || other >= ranks.size) return ncclInvalidArgument;
+  if (kind < MESSAGE_BROADCAST && other == ranks.rank && !group.depth) return ncclInvalidUsage;   // would block
   if (group.n && group.stream != stream) return ncclInvalidUsage;
   if (group.n == group.capacity) {
     Message *more = realloc(group.messages, (size_t)(2 * group.capacity + 16) * sizeof *more);
@@ -113,7 +118,7 @@ static ncclResult_t add(int kind, const void *at, size_t n, ncclDataType_t type,
     group.capacity = 2 * group.capacity + 16;
   }
   group.stream = stream;
-  group.messages[group.n++] = (Message){kind, (char *)(uintptr_t)at, n, other};
+  group.messages[group.n++] = (Message){kind, (char *)(uintptr_t)at, n * element_bytes(type), other, type};
   return group.depth ? ncclSuccess : submit();
 }
 
@@ -129,6 +134,19 @@ static ncclResult_t broadcast(const void *from, void *to, size_t n, ncclDataType
                               CUstream stream) {
   if (from != to) return ncclInvalidUsage;   // nobody asks for it
   return add(MESSAGE_BROADCAST, to, n, type, root, comm, stream);
+}
+
+static ncclResult_t all_reduce(const void *from, void *to, size_t n, ncclDataType_t type, ncclRedOp_t op,
+                               ncclComm_t comm, CUstream stream) {
+  if (from != to || op != ncclSum) return ncclInvalidUsage;   // nobody asks for it
+  return add(MESSAGE_SUM, to, n, type, 0, comm, stream);
+}
+
+static ncclResult_t reduce_scatter(const void *from, void *to, size_t n, ncclDataType_t type, ncclRedOp_t op,
+                                   ncclComm_t comm, CUstream stream) {
+  size_t before = (size_t)ranks.rank * n * element_bytes(type);
+  if ((const char *)from + before != to || op != ncclSum) return ncclInvalidUsage;
+  return add(MESSAGE_SCATTERED_SUM, from, n * (size_t)ranks.size, type, 0, comm, stream);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -159,6 +177,25 @@ static void pass_all(const Command *c, int kind, int other) {
     if ((int)c->messages[i].kind == kind && c->messages[i].other == other) pass(&c->messages[i]);
 }
 
+// In an order of its own, as NCCL: from the last rank to the first.
+static bool sum_up(const Message *m) {
+  char *sum = calloc(1, m->bytes), *other = malloc(m->bytes);
+  for (int r = ranks.size - 1; r >= 0 && sum && other; r--) {
+    if (r == ranks.rank) memcpy(other, m->at, m->bytes);
+    ranks.comm->broadcast(other, (int)m->bytes, r);
+    if (m->type == ncclFloat64)
+      for (size_t i = 0; i < m->bytes / sizeof(double); i++) ((double *)sum)[i] += ((double *)other)[i];
+    else
+      for (size_t i = 0; i < m->bytes / sizeof(float); i++) ((float *)sum)[i] += ((float *)other)[i];
+  }
+  bool ok = sum && other, scatters = m->kind == MESSAGE_SCATTERED_SUM;
+  size_t n = m->bytes / (size_t)(scatters ? ranks.size : 1), own = scatters ? n * (size_t)ranks.rank : 0;
+  if (ok) memcpy(m->at + own, sum + own, n);
+  free(sum);
+  free(other);
+  return ok;
+}
+
 // Each two ranks in the same order of all pairs, of which the first rank sends first: then no two wait for each other.
 static CUresult pass_messages(const Command *c) {
   Device *d = emu_device();
@@ -178,6 +215,8 @@ static CUresult pass_messages(const Command *c) {
     pass_all(c, first ? MESSAGE_RECEIVE : MESSAGE_SEND, other);
   }
   for (int root = 0; root < ranks.size; root++) pass_all(c, MESSAGE_BROADCAST, root);
+  for (int i = 0; i < c->n_messages; i++)
+    if (c->messages[i].kind >= MESSAGE_SUM && !sum_up(&c->messages[i])) return CUDA_ERROR_OUT_OF_MEMORY;
   return CUDA_SUCCESS;
 }
 
@@ -192,6 +231,8 @@ void nnc_emu_bind_nccl(CudaApi *api) {
                           .GroupEnd = group_end,
                           .Send = send_to,
                           .Recv = receive,
+                          .AllReduce = all_reduce,
+                          .ReduceScatter = reduce_scatter,
                           .Broadcast = broadcast};
   api->nccl = &nccl;
   emu_device()->pass_messages = pass_messages;
