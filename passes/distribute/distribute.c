@@ -182,8 +182,7 @@ static bool mark_updates(MlirOperation func, const Order *o, const State *states
   return alone;
 }
 
-// And element-wise ops that nothing else reads, so that all of an update is in one kernel, with the same contractions
-// as where it stands beside the reduction.
+// And element-wise ops that nothing else reads, so that all of an update is in one kernel and nothing is kept for it.
 static void mark_feeders(const Order *o, bool *update) {
   for (int i = o->n - 2; i >= 0; i--) {
     NnOp kind = nn_op_of(o->ops[i]);
