@@ -16,9 +16,45 @@ static void add_chunk(MlirStringRef text, void *hash) {
   *(uint64_t *)hash = hash_bytes(*(uint64_t *)hash, text.data, text.length);
 }
 
+static void add_text(uint64_t *hash, const char *text) { *hash = hash_bytes(*hash, text, strlen(text)); }
+
 static void add_number(uint64_t *hash, int64_t number) {
-  char text[24];
-  *hash = hash_bytes(*hash, text, (size_t)snprintf(text, sizeof text, "%lld;", (long long)number));
+  char digits[20], *end = digits + sizeof digits, *s = end;
+  uint64_t rest = number < 0 ? -(uint64_t)number : (uint64_t)number;
+  do *--s = (char)('0' + rest % 10);
+  while (rest /= 10);
+  if (number < 0) *--s = '-';
+  *hash = hash_bytes(*hash, s, (size_t)(end - s));
+}
+
+// What is common, as MLIR prints it, which takes ten times as long.
+static void add_type(uint64_t *hash, MlirType type) {
+  NnType t;
+  if (!nn_type_from_mlir(type, &t)) {
+    mlirTypePrint(type, add_chunk, hash);
+    return;
+  }
+  add_text(hash, "tensor<");
+  for (int i = 0; i < t.rank; i++) {
+    add_number(hash, t.dim[i]);
+    add_text(hash, "x");
+  }
+  add_text(hash, t.dtype == NN_U8 ? "ui8" : nn_dtype_name(t.dtype));
+  add_text(hash, ">");
+}
+
+static void add_attribute(uint64_t *hash, MlirAttribute a) {
+  if (!mlirAttributeIsADenseI64Array(a)) {
+    mlirAttributePrint(a, add_chunk, hash);
+    return;
+  }
+  intptr_t n = mlirDenseArrayGetNumElements(a);
+  add_text(hash, "array<i64");
+  for (intptr_t i = 0; i < n; i++) {
+    add_text(hash, i ? ", " : ": ");
+    add_number(hash, mlirDenseI64ArrayGetElement(a, i));
+  }
+  add_text(hash, ">");
 }
 
 // Attributes that say what is computed: those of the passes (nn.*) do not, a kernel's shape of work does.
@@ -38,7 +74,7 @@ static void add_attributes(uint64_t *hash, MlirOperation op) {
     MlirStringRef name = mlirIdentifierStr(a.name);
     if (!counts(name)) continue;
     add_chunk(name, hash);
-    mlirAttributePrint(a.attribute, add_chunk, hash);
+    add_attribute(hash, a.attribute);
   }
 }
 
@@ -46,7 +82,7 @@ static void add_op(uint64_t *hash, MlirOperation op) {
   add_chunk(mlirIdentifierStr(mlirOperationGetName(op)), hash);
   add_attributes(hash, op);
   for (intptr_t i = 0; i < mlirOperationGetNumResults(op); i++)
-    mlirTypePrint(mlirValueGetType(mlirOperationGetResult(op, i)), add_chunk, hash);
+    add_type(hash, mlirValueGetType(mlirOperationGetResult(op, i)));
 }
 
 static void add_body(uint64_t *hash, MlirOperation kernel) {
@@ -57,8 +93,10 @@ static void add_body(uint64_t *hash, MlirOperation kernel) {
     ptr_map_set(&ids, mlirBlockGetArgument(block, a).ptr, n++);
   NN_FOREACH_OP (op, block) {
     add_op(hash, op);
-    for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++)
+    for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++) {
       add_number(hash, ptr_map_get(&ids, mlirOperationGetOperand(op, i).ptr));
+      add_text(hash, ";");
+    }
     for (intptr_t i = 0; i < mlirOperationGetNumResults(op); i++)
       ptr_map_set(&ids, mlirOperationGetResult(op, i).ptr, n++);
   }
@@ -75,7 +113,7 @@ char *cost_key(MlirOperation op, MlirOperation kernel) {
   if (!call && kind == NN_OP_NONE) return NULL;
   uint64_t hash = 0xcbf29ce484222325ULL;
   for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++)
-    mlirTypePrint(mlirValueGetType(mlirOperationGetOperand(op, i)), add_chunk, &hash);
+    add_type(&hash, mlirValueGetType(mlirOperationGetOperand(op, i)));
   add_op(&hash, op);
   if (call) {
     add_attributes(&hash, kernel);

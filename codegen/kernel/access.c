@@ -164,8 +164,8 @@ static void walk(Walk *w, MlirValue v, const IndexMap *map) {
     walk(w, mlirOperationGetOperand(op, 0), &inner);
     return;
   }
-  NnType type = nn_value_type(v);
   if (kind == NN_OP_iota || kind == NN_OP_random_uniform || family == NN_KIND_REDUCE || family == NN_KIND_LIBRARY) {
+    NnType type = nn_value_type(v);
     Layout own = layout_row_major(&type);
     if (kind == NN_OP_iota)
       for (int i = 0; i < own.rank; i++) own.stride[i] = i == nn_attr_i64(op, "axis", 0);
