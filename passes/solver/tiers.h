@@ -5,6 +5,8 @@
 
 #include "internal.h"
 
+enum { TIERS_SMALL = 100 };   // nodes: up to so many annealing finds what there is
+
 // A schedule as the search changes it: items without REMAT_FAR_HOME, which homes are far beside them. Stores stand
 // anywhere behind what makes their value: how long what follows waits for them is a matter of bytes (TierCost), and
 // tier_schedule puts them where the schedule's meaning agrees.
@@ -34,6 +36,7 @@ typedef struct TierNode {
 typedef struct TierPosition {
   int last_use;     // of the near copy made here
   int copy;         // of a store: position that made what it stores
+  int waiter;       // of a store: the first item that waits for it, -1
   int dead, next;   // list of the stores whose copies are dead behind this position; -1
   int far_last;     // of a store of a value: its last fetch, or the store's own position
   int64_t freed;    // near bytes free behind this position

@@ -25,13 +25,14 @@ typedef struct Insertion {
 typedef struct Descent {
   TierSearch *search;
   TierPlan *plan;
-  int peak;
+  int peak;                // position that is looked at: the highest or, where lanes are looked at, the first too high
+  int64_t excess;          // bytes above the budget at the highest
   Absence *values;         // Owned; per node
   int *over;               // Owned; number of positions before this one that exceed the budget
   int64_t *far;            // Owned; far bytes by position
   double *time;            // Owned; when the lane that computes is at the position
   double *idle[2];         // Owned; for how long the lanes out and in have been idle until then
-  double taken[2];         // of that, by what this round makes absent
+  double *delay;           // Owned; for how long a store there may delay those behind it, so that nobody waits longer
   bool in_time;            // the lanes can carry about what is too much at the peak: chosen by what is waited for
   Insertion *insertions;   // Owned
   int n_insertions;
@@ -81,42 +82,51 @@ static int count_over(const Descent *descent, int from, int to) {
 
 enum { OUT, IN };
 
-// What a copy of a lane adds to the makespan when it has to be made between two positions.
-static double exposed_time(const Descent *descent, int lane, int from, int to, double length) {
-  double idle = descent->idle[lane][to] - descent->idle[lane][from] - descent->taken[lane];
-  return fmax(0, length - fmax(0, idle));
+static const double UNSEEN = 0.02;   // share of a copy that nobody waits for: it is in the way of others
+
+// What a copy of a lane takes when it has to be made between two positions: what it adds to the makespan, and a little
+// in any case, more where there is little time for it.
+static double lane_time(const Descent *descent, int lane, int from, int to, double length) {
+  static const double SCARCE = 0.25;   // of the idle time of the lane
+  if (!descent->in_time) return UNSEEN * length;
+  double idle = fmax(0, descent->idle[lane][to] - descent->idle[lane][from]);
+  if (lane == OUT) idle = fmin(idle, descent->delay[from]);
+  double scarce = SCARCE * descent->idle[lane][descent->plan->n];
+  return fmax(0, length - idle) + UNSEEN * length * (1 + scarce / (idle + 0.1 * scarce));
+}
+
+// The first position behind the peak where so many bytes have room once the peak is within the budget.
+static int first_room(const Descent *descent, int to, int64_t bytes) {
+  const TierPosition *at = descent->search->at;
+  int64_t most = at[descent->peak].live - bytes;
+  int p = descent->peak;
+  while (descent->in_time && p < to && at[p].live > most) p++;
+  return p;
 }
 
 // Time that the absence takes: mostly what it adds to the makespan, as the lanes are now, a little for each copy.
 static double absence_time(const Descent *descent, int v) {
-  static const double UNSEEN = 0.02;   // a copy that nobody waits for is in the way of others
   const RematNode *node = &descent->search->problem->nodes[v];
   const RematTier *far = descent->search->problem->far;
   const Absence *value = &descent->values[v];
-  bool is_near_home = node->home && !descent->plan->far_home[v];
   double out = copy_time(far, far->out_rate, node->bytes), in = copy_time(far, far->in_rate, node->bytes);
-  double exposed = 0, copied = 0;
+  double time = 0;
   int n = descent->plan->n, peak = descent->peak;
-  if (is_near_home) {
+  if (node->home && !descent->plan->far_home[v]) {
     bool is_between = value->previous != NONE && value->next != NONE;
     if (value->first == NONE) return UNSEEN * in;
-    exposed += exposed_time(descent, IN, is_between || value->first < peak ? 0 : peak, value->first, in);
-    if (is_between) exposed += exposed_time(descent, IN, peak, value->next, in);
-    if (value->updated != NONE) exposed += exposed_time(descent, OUT, value->updated, n, out);
-    copied = (1 + is_between) * in + (value->updated != NONE) * out;
-  } else {
-    exposed += exposed_time(descent, IN, peak, value->next, in);
-    copied = in;
-    if (!node->home && value->stored == NONE) {
-      exposed += exposed_time(descent, OUT, value->made, peak, out);
-      copied += out;
-    }
+    time += lane_time(descent, IN, is_between || value->first < peak ? 0 : peak, value->first, in);
+    if (is_between) time += lane_time(descent, IN, peak, value->next, in);
+    if (value->updated != NONE) time += lane_time(descent, OUT, value->updated, n, out);
+    return time;
   }
-  return (descent->in_time ? exposed : 0) + UNSEEN * copied;
+  time += lane_time(descent, IN, first_room(descent, value->next, node->bytes), value->next, in);
+  if (!node->home && value->stored == NONE) time += lane_time(descent, OUT, value->made, peak, out);
+  return time;
 }
 
 // Bytes over the budget that the absence saves, over all positions, per time that it takes; 0 when it cannot be.
-static double score_absence(const Descent *descent, int v, int64_t excess) {
+static double score_absence(const Descent *descent, int v) {
   const RematNode *node = &descent->search->problem->nodes[v];
   const Absence *value = &descent->values[v];
   bool is_near_home = node->home && !descent->plan->far_home[v];
@@ -133,7 +143,7 @@ static double score_absence(const Descent *descent, int v, int64_t excess) {
     if (node->home && value->updated > descent->peak && value->updated < value->next) return 0;
     saved = count_over(descent, value->previous + 1, value->next);
   }
-  double bytes = (double)(node->bytes < excess ? node->bytes : excess);
+  double bytes = (double)(node->bytes < descent->excess ? node->bytes : descent->excess);
   double random = descent->noise > 0 ? exp(descent->noise * (2 * remat_random_unit(&descent->search->random) - 1)) : 1;
   return bytes * saved * random / (absence_time(descent, v) + 1e-30);
 }
@@ -227,6 +237,23 @@ static void measure_lanes(Descent *descent) {
   }
 }
 
+static void measure_delays(Descent *descent, double makespan) {
+  TierSearch *search = descent->search;
+  const TierPlan *plan = descent->plan;
+  descent->delay = reallocate_array(descent->delay, (size_t)plan->n + 1, sizeof(double));
+  const double *idle = descent->idle[OUT];
+  double most = INFINITY;   // of the next store, which is at `next`
+  int next = plan->n;
+  for (int p = plan->n; p >= 0; p--) {
+    descent->delay[p] = most + idle[next] - idle[p];
+    if (p == 0 || remat_item_kind(search->problem, plan->items[p - 1]) != REMAT_STORE) continue;
+    const TierPosition *store = &search->at[p - 1];
+    double due = store->waiter >= 0 ? search->at[store->waiter].start : makespan;
+    most = fmin(due - store->end, descent->delay[p]);
+    next = p - 1;
+  }
+}
+
 static void measure(Descent *descent) {
   TierSearch *search = descent->search;
   const TierPlan *plan = descent->plan;
@@ -251,50 +278,69 @@ static void measure(Descent *descent) {
   }
   for (int p = 1; p < plan->n; p++) descent->far[p] += descent->far[p - 1];
   measure_lanes(descent);
+  measure_delays(descent, descent->time[plan->n]);
 }
 
-// Lane time that the absence takes before or behind the peak, which what is chosen next finds taken.
-static void take_time(Descent *descent, int v) {
+// A copy takes the first idle time of its lane behind its position, or the last before it.
+static void take_idle(Descent *descent, int lane, int position, double length) {
+  double *idle = descent->idle[lane];
+  int n = descent->plan->n;
+  if (lane == OUT) {
+    double begin = idle[position];
+    for (int p = position; p <= n; p++) idle[p] = fmax(begin, idle[p] - length);
+  } else {
+    double end = idle[position] - length;
+    for (int p = 0; p < position; p++) idle[p] = fmin(idle[p], end);
+    for (int p = position; p <= n; p++) idle[p] -= length;
+  }
+}
+
+// What the copies of an absence leave of the lanes to what is chosen next; of a home, where it becomes far.
+static void take_time(Descent *descent, int v, bool becomes_far) {
   const RematNode *node = &descent->search->problem->nodes[v];
   const RematTier *far = descent->search->problem->far;
   const Absence *value = &descent->values[v];
-  bool is_near_home = node->home && !descent->plan->far_home[v];
-  if (is_near_home ? value->updated != NONE : !node->home && value->stored == NONE)
-    descent->taken[OUT] += copy_time(far, far->out_rate, node->bytes);
-  descent->taken[IN] += copy_time(far, far->in_rate, node->bytes);
+  double out = copy_time(far, far->out_rate, node->bytes), in = copy_time(far, far->in_rate, node->bytes);
+  if (becomes_far) {
+    if (value->updated != NONE) take_idle(descent, OUT, value->updated, out);
+    if (value->first != NONE && value->first < descent->peak) take_idle(descent, IN, value->first, in);
+  } else if (!node->home && value->stored == NONE) {
+    take_idle(descent, OUT, value->made, out);
+  }
+  if (value->next >= 0) take_idle(descent, IN, value->next, in);
 }
 
 // Where the lanes are far from carrying so many bytes, whatever is chosen is waited for: least copies are best.
-static bool can_carry(const Descent *descent, int64_t excess) {
+static bool can_carry(const Descent *descent) {
   const RematTier *far = descent->search->problem->far;
   double out = descent->idle[OUT][descent->peak] * far->out_rate,
          in = (descent->idle[IN][descent->plan->n] - descent->idle[IN][descent->peak]) * far->in_rate;
-  return (double)excess < 2 * fmin(out, in);
+  return (double)descent->excess < 2 * fmin(out, in);
 }
 
 // Makes values absent at the peak until it is within the budget, best score first. False when that cannot be.
 static bool lower_peak(Descent *descent) {
-  enum { AT_ONCE = 16 };   // then the lanes are looked at again
+  enum { AT_ONCE = 16 };   // then the lanes are looked at again; in large problems after each
   TierSearch *search = descent->search;
   int64_t excess = search->at[descent->peak].live - search->budget;
   double *score = allocate_array((size_t)search->n, sizeof *score);
-  int chosen = 0;
-  descent->in_time = !search->is_quick && can_carry(descent, excess);
-  descent->taken[OUT] = descent->taken[IN] = 0;
-  for (int v = 0; v < search->n; v++) score[v] = score_absence(descent, v, excess);
-  while (excess > 0 && (!descent->in_time || chosen < AT_ONCE)) {
+  int chosen = 0, at_once = search->n_executed > TIERS_SMALL ? 1 : AT_ONCE;
+  for (int v = 0; v < search->n; v++) score[v] = score_absence(descent, v);
+  while (excess > 0 && (!descent->in_time || chosen < at_once)) {
     int best = NONE;
     for (int v = 0; v < search->n; v++)
       if (score[v] > 0 && (best < 0 || score[v] > score[best])) best = v;
     if (best < 0) break;
     score[best] = 0;
+    bool becomes_far = search->problem->nodes[best].home && !descent->plan->far_home[best];
     if (!make_absent(descent, best)) continue;
     excess -= search->problem->nodes[best].bytes;
+    descent->excess -= search->problem->nodes[best].bytes;
     chosen++;
     if (!descent->in_time || excess <= 0) continue;
-    take_time(descent, best);
+    take_time(descent, best, becomes_far);
     for (int v = 0; v < search->n; v++)
-      if (score[v] > 0) score[v] = score_absence(descent, v, excess);
+      if (score[v] > 0) score[v] = score_absence(descent, v);
   }
   free(score);
   apply_insertions(descent);
@@ -304,19 +350,28 @@ static bool lower_peak(Descent *descent) {
 void tier_descend(TierSearch *search, TierPlan *plan, double noise) {
   Descent descent = {.search = search, .plan = plan, .noise = noise};
   descent.values = allocate_array((size_t)search->n, sizeof *descent.values);
+  bool in_order = noise == 0 || remat_random_below(&search->random, 2) == 0;
   while (!tier_is_over(search)) {
     TierCost cost = tier_evaluate(search, plan);
     if (!cost.legal || cost.overflow <= 0) break;
     descent.peak = -1;
     measure(&descent);
     if (descent.peak < 0) break;
+    descent.excess = search->at[descent.peak].live - search->budget;
+    descent.in_time = !search->is_quick && can_carry(&descent);
+    // In the order in which bytes are short, so that each copy is over when its bytes are needed.
+    if (descent.in_time && in_order)
+      for (descent.peak = 0; search->at[descent.peak].live <= search->budget;) descent.peak++;
     list_touches(&descent);
     if (!lower_peak(&descent)) break;
+    // Where they are not in the way of what is chosen next.
+    if (descent.in_time && search->n_executed > TIERS_SMALL) tier_place_fetches(search, plan);
   }
   free(descent.values);
   free(descent.over);
   free(descent.far);
   free(descent.time);
+  free(descent.delay);
   free(descent.idle[OUT]);
   free(descent.idle[IN]);
   free(descent.insertions);

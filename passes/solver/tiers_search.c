@@ -431,7 +431,6 @@ static void anneal(TierSearch *search, TierPlan *current, TierCost *cost, TierPl
 }
 
 static void improve(TierSearch *search, Kept *kept) {
-  enum { SMALL = 100 };
   TierPlan current = {0}, trial = {0};
   double step = search->base_cost / (search->n_executed > 0 ? search->n_executed : 1);
   for (int i = 0; i < kept->n && !tier_is_over(search); i++) {
@@ -444,9 +443,9 @@ static void improve(TierSearch *search, Kept *kept) {
     const TierPlan *from = from_best ? &search->best : &kept->plans[remat_random_below(&search->random, kept->n)];
     tier_plan_copy(search, &current, from);
     TierCost cost = tier_evaluate(search, &current);
-    if (search->n_executed > SMALL || round % 3 == 1)
+    if (search->n_executed > TIERS_SMALL || round % 3 == 1)
       for (int i = 0; i < 20 && !tier_is_over(search); i++) kick(search, &current, &cost, &trial);
-    if (search->n_executed <= SMALL || round % 2 == 1) {
+    if (search->n_executed <= TIERS_SMALL || round % 2 == 1) {
       double heat = step * exp2(-4 * remat_random_unit(&search->random));
       int length = 1000 << remat_random_below(&search->random, 4);
       anneal(search, &current, &cost, &trial, length, round % 2 ? heat : 2 * heat);

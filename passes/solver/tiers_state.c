@@ -111,7 +111,7 @@ static bool trace(TierSearch *search, const TierPlan *plan) {
   for (int v = 0; v < search->n; v++) search->nodes[v] = (TierNode){-1, -1, -1, -1, false, 0};
   for (int p = 0; p < plan->n; p++) {
     int item = plan->items[p], kind = item / search->n, v = item - kind * search->n;
-    search->at[p] = (TierPosition){.last_use = p, .dead = -1, .next = -1, .far_last = p};
+    search->at[p] = (TierPosition){.last_use = p, .waiter = -1, .dead = -1, .next = -1, .far_last = p};
     if (kind == REMAT_EXECUTE) {
       executed += search->nodes[v].executed < 0;
       if (!trace_execution(search, plan, p, v)) return false;
@@ -143,9 +143,10 @@ typedef struct Timeline {
   TierCost cost;
 } Timeline;
 
-static void wait_for_next_store(Timeline *line) {
+static void wait_for_next_store(Timeline *line, int p) {
   const TierSearch *search = line->search;
   TierPosition *store = &line->search->at[search->stores[line->waited++]];
+  store->waiter = p;
   line->barrier = fmax(line->barrier, store->end);
   if (!store->is_pending) return;
   store->is_pending = false;
@@ -164,15 +165,17 @@ static int64_t dying_bytes(const Timeline *line, int p) {
 }
 
 // When the item at `p`, about `v`, may begin, as far as stores are concerned: the last one of v is over, and so many
-// that its bytes fit, with `bytes` live by order, and that behind it there is room for the place of one more.
+// that its bytes fit, with `bytes` live by order, and that behind it there is room for the place of one more. What is
+// above the budget by order waits for none of these.
 static double wait_for_stores(Timeline *line, int p, int v, int64_t bytes) {
   TierSearch *search = line->search;
-  int64_t behind = line->values - search->at[p].freed + search->problem->far->workspace;
+  int64_t behind = line->values - search->at[p].freed + search->problem->far->workspace, budget = search->budget;
+  bool fits = bytes <= budget, fits_behind = behind <= budget;
   while (line->waited < line->n_stores &&
-         (search->stores[line->waited] <= search->nodes[v].last_store || bytes + line->pending > search->budget ||
-          behind + line->pending + dying_bytes(line, p) > search->budget))
-    wait_for_next_store(line);
-  if (bytes > search->budget) line->cost.overflow += (double)(bytes - search->budget);
+         (search->stores[line->waited] <= search->nodes[v].last_store || (fits && bytes + line->pending > budget) ||
+          (fits_behind && behind + line->pending + dying_bytes(line, p) > budget)))
+    wait_for_next_store(line, p);
+  if (!fits) line->cost.overflow += (double)(bytes - budget);
   return line->barrier;
 }
 

@@ -328,9 +328,58 @@ static void test_late_stores(void) {
   generated_free(g);
 }
 
+// Values of a chain, and homes that are updated one after the other at the end; the values behind `last_kept` need as
+// much again as all others while they are made.
+static Generated *make_training(int n, int homes, const RematTier *far) {
+  Generated *g = generated_create(2 * n + 2 * homes + 2);
+  for (int h = 0; h < homes; h++) {
+    int v = generated_add(g, 0, 10, REMAT_FORWARD, 0, NULL);
+    g->nodes[v].home = true;
+    g->nodes[v].recomputable = false;
+  }
+  for (int i = 0; i < n; i++) {
+    int v = generated_add(g, 1, 10, REMAT_FORWARD, i ? 1 : 0, (int[]){homes + i - 1});
+    g->nodes[v].movable = true;
+  }
+  int last = generated_add(g, 1, 10 * n, REMAT_FORWARD, 1, (int[]){homes + n - 1});
+  for (int i = n - 1; i >= 0; i--) last = generated_add(g, 2, 1, REMAT_BACKWARD, 2, (int[]){last, homes + i});
+  for (int h = 0; h < homes; h++) {
+    g->nodes[h].updated_by = g->problem.n_nodes;
+    int update = generated_add(g, 0.25, 0, REMAT_UPDATE, 2, (int[]){last, h});
+    g->nodes[update].recomputable = false;
+  }
+  g->far = *far;
+  g->problem.far = &g->far;
+  g->output = last;
+  g->problem.n_outputs = 1;
+  return g;
+}
+
+// What the lanes can carry before the fullest moment is moved at no cost: homes, which would all be stored at the end,
+// stay near.
+static void test_carried(void) {
+  enum { VALUES = 80, HOMES = 30 };
+  // A copy of a value takes 4 units of time: 20 can be stored before the last is made.
+  RematTier far = {.out_rate = 2.5, .in_rate = 2.5, .budget = 100000};
+  Generated *g = make_training(VALUES, HOMES, &far);
+  InputError error;
+  if (!check(remat_problem_check(&g->problem, &error), "a problem", 0)) printf("%s\n", error.message);
+  RematSchedule plain = remat_baseline(&g->problem);
+  for (int moved = 2; moved <= 18; moved += 4) {
+    RematOptions options = {.max_moves = -1};   // as begun
+    RematResult result;
+    remat_solve(&g->problem, plain.peak - 10 * moved, &options, &result);
+    check(result.feasible && result.schedule.makespan <= result.base_cost + 1e-9, "moved at no cost", moved);
+    remat_result_free(&result);
+  }
+  remat_schedule_free(&plain);
+  generated_free(g);
+}
+
 int main(void) {
   test_search();
   test_late_stores();
+  test_carried();
   test_exact_by_hand();
   test_against_exact();
   test_lanes();
