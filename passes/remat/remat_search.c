@@ -16,6 +16,7 @@ typedef struct Search {
   const RematGoal *goal;   // Borrowed
   int64_t persistent;      // bytes, wherever they are at home
   int64_t budget;          // bytes; that of the goal, or a probe
+  int64_t spare;           // bytes of it that are not given to the solver at first
   double max_seconds;      // of the step, 0: any
   double deadline;         // by the clock, where goal->seconds asks for it
   RematProblem problem;    // that of q, with nodes of its own: see distrust
@@ -257,9 +258,10 @@ static bool may_fit(const Search *search, int64_t budget) {
 // the problem, where it had to be corrected, is solved anew: what was found for the other may lie in a valley.
 static void solve_under_budget(Search *search, const RematSchedule *start, double part) {
   enum { PROBLEMS = 3 };
+  int64_t target = search->budget + search->q->slack - (start ? 0 : search->spare);
   for (int i = 0; i < (start ? 1 : rounds(search, PROBLEMS)); i++) {
     RematSchedule first;
-    int64_t excess = solve(search, search->budget + search->q->slack, start, part, &first) - search->budget;
+    int64_t excess = solve(search, target, start, part, &first) - search->budget;
     int corrected = search->n_distrusted;
     if (excess > 0) {
       repair(search, &first, excess, false);
@@ -450,6 +452,9 @@ void remat_find(const StepProblem *q, const RematGoal *goal, int64_t persistent_
   } else if (solved) {
     consider_policies(&search);
     if (q->alone) take_plan_alone(&search);
+    // With copies a real plan needs a little more than the problem says, and a repair costs more time than the bytes.
+    enum { SPARE = 512, MANY = 200 };   // where there are many values, some are small enough
+    search.spare = q->problem.far && q->problem.n_nodes > MANY ? goal->budget / SPARE : 0;
     if (may_fit(&search, goal->budget)) solve_under_budget(&search, NULL, 1);
     if (q->alone) add_moves(&search);
     if (!fits(&search, &search.best)) {

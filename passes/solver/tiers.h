@@ -63,6 +63,7 @@ typedef struct TierSearch {
   Watch watch;
   double clock_work;   // when to look at it again
   bool stopped;        // out of time
+  double carried;      // bytes: see carried_bytes; 0: plans are not searched again
   bool is_quick;       // too little work, or too far to go, for looking at the lanes before each choice
   bool has_best;
   TierPlan best;   // Owned
@@ -91,6 +92,9 @@ RematSchedule tier_schedule(TierSearch *search, const TierPlan *plan);
 // Scores are multiplied by a random factor between exp(-noise) and exp(noise).
 void tier_descend(TierSearch *search, TierPlan *plan, double noise);
 
+// Moves values up to the highest peak, as far as nobody waits for them; the rest stays above the budget.
+void tier_fill(TierSearch *search, TierPlan *plan, double noise);
+
 // Moves each fetch to where it ends when its value is read, or as near to that as bytes allow.
 void tier_place_fetches(TierSearch *search, TierPlan *plan);
 
@@ -101,6 +105,34 @@ void tier_move(TierSearch *search, TierPlan *plan);
 
 // Drops executions that nothing reads, and fetches, with their stores.
 void tier_prune(TierSearch *search, TierPlan *plan);
+
+// ---- tiers_again.c ----
+
+// A plan as a schedule of one tier, with what it stores and fetches as it is.
+typedef struct TierAgain {
+  TierSearch *search;     // Borrowed
+  const TierPlan *plan;   // Borrowed
+  RematProblem problem;   // of one tier; its parts follow
+  RematNode *nodes;       // Owned
+  int *inputs;            // Owned; of all nodes
+  int *outputs;           // Owned
+  RematAnti *anti;        // Owned
+  bool *moved;            // Owned; per node of the search: stored and fetched, or a far home
+  int *of;                // Owned; per node of the search: what its value is here
+  int *from;              // Owned; per node here: node of the search
+  bool *is_copy;          // Owned; per node here: executing it is no execution there
+  int64_t *pending;       // Owned; per node of the search: bytes of dead copies not yet stored when it executes
+} TierAgain;
+
+// The plan must be the one that was evaluated last, and legal; it may be above the budget.
+TierAgain tier_again_create(TierSearch *search, const TierPlan *plan);
+void tier_again_free(TierAgain *again);
+
+// The plan as a schedule of the problem, with each fetch right before it is read. Owned by the caller.
+RematSchedule tier_again_start(const TierAgain *again);
+
+// The other way, into a plan with the same far homes: the first copy of a value is what its execution made.
+void tier_again_read(const TierAgain *again, const RematSchedule *found, TierPlan *plan);
 
 // ---- tiers_search.c ----
 

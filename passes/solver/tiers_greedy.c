@@ -33,6 +33,7 @@ typedef struct Descent {
   double *time;            // Owned; when the lane that computes is at the position
   double *idle[2];         // Owned; for how long the lanes out and in have been idle until then
   double *delay;           // Owned; for how long a store there may delay those behind it, so that nobody waits longer
+  bool fills;              // only values, and only what nobody waits for
   bool in_time;            // the lanes can carry about what is too much at the peak: chosen by what is waited for
   Insertion *insertions;   // Owned
   int n_insertions;
@@ -92,6 +93,7 @@ static double lane_time(const Descent *descent, int lane, int from, int to, doub
   double idle = fmax(0, descent->idle[lane][to] - descent->idle[lane][from]);
   if (lane == OUT) idle = fmin(idle, descent->delay[from]);
   double scarce = SCARCE * descent->idle[lane][descent->plan->n];
+  if (descent->fills && length > idle) return INFINITY;
   return fmax(0, length - idle) + UNSEEN * length * (1 + scarce / (idle + 0.1 * scarce));
 }
 
@@ -132,6 +134,7 @@ static double score_absence(const Descent *descent, int v) {
   bool is_near_home = node->home && !descent->plan->far_home[v];
   int n = descent->plan->n, saved = 0;
   if (node->bytes == 0 || value->next == NOT_ABSENT) return 0;
+  if (is_near_home && descent->fills) return 0;
   if (is_near_home) {
     if (value->first == NONE) saved = descent->over[n];   // nobody reads it
     else saved = count_over(descent, 0, value->first) + count_over(descent, value->last + 1, n);
@@ -347,10 +350,21 @@ static bool lower_peak(Descent *descent) {
   return chosen > 0;
 }
 
+static void free_descent(Descent *descent) {
+  free(descent->values);
+  free(descent->over);
+  free(descent->far);
+  free(descent->time);
+  free(descent->delay);
+  free(descent->idle[OUT]);
+  free(descent->idle[IN]);
+  free(descent->insertions);
+}
+
 void tier_descend(TierSearch *search, TierPlan *plan, double noise) {
   Descent descent = {.search = search, .plan = plan, .noise = noise};
   descent.values = allocate_array((size_t)search->n, sizeof *descent.values);
-  bool in_order = noise == 0 || remat_random_below(&search->random, 2) == 0;
+  bool in_order = search->n_executed > TIERS_SMALL && (noise == 0 || remat_random_below(&search->random, 2) == 0);
   while (!tier_is_over(search)) {
     TierCost cost = tier_evaluate(search, plan);
     if (!cost.legal || cost.overflow <= 0) break;
@@ -367,14 +381,36 @@ void tier_descend(TierSearch *search, TierPlan *plan, double noise) {
     // Where they are not in the way of what is chosen next.
     if (descent.in_time && search->n_executed > TIERS_SMALL) tier_place_fetches(search, plan);
   }
-  free(descent.values);
-  free(descent.over);
-  free(descent.far);
-  free(descent.time);
-  free(descent.delay);
-  free(descent.idle[OUT]);
-  free(descent.idle[IN]);
-  free(descent.insertions);
+  free_descent(&descent);
+  tier_place_fetches(search, plan);
+}
+
+// The first position from `time` on that is above the budget, -1.
+static int find_over(const Descent *descent, double time) {
+  for (int p = 0; p < descent->plan->n; p++)
+    if (descent->time[p] >= time && descent->search->at[p].live > descent->search->budget) return p;
+  return -1;
+}
+
+void tier_fill(TierSearch *search, TierPlan *plan, double noise) {
+  static const double STEP = 1.0 / 64;   // of the makespan: where nothing is left to move, look again so much later
+  Descent descent = {.search = search, .plan = plan, .noise = noise, .fills = true, .in_time = true};
+  descent.values = allocate_array((size_t)search->n, sizeof *descent.values);
+  double from = 0, to = -1;
+  while (!tier_is_over(search)) {
+    TierCost cost = tier_evaluate(search, plan);
+    if (!cost.legal || cost.overflow <= 0) break;
+    descent.peak = -1;
+    measure(&descent);
+    if (descent.peak < 0) break;
+    descent.excess = search->at[descent.peak].live - search->budget;
+    if (to < 0) to = descent.time[descent.peak];
+    if ((descent.peak = find_over(&descent, from)) < 0 || descent.time[descent.peak] > to) break;
+    list_touches(&descent);
+    if (lower_peak(&descent)) tier_place_fetches(search, plan);
+    else from = descent.time[descent.peak] + STEP * cost.makespan;
+  }
+  free_descent(&descent);
   tier_place_fetches(search, plan);
 }
 

@@ -190,6 +190,42 @@ static void try_changes(TierSearch *search, TierPlan *plan, TierCost *cost) {
   tier_plan_free(&trial);
 }
 
+// ---- executions searched again ----
+
+enum { MOVES = 50000 };   // of a search for one tier
+
+// Searches the plan's executions again, as a problem of one tier. The plan may be above the budget. False, and the plan
+// as it was, when nothing within the budget is found.
+static bool search_again(TierSearch *search, TierPlan *plan) {
+  static const double SHARE = 0.05;   // of the time, most
+  enum { STEPS = 25 };                // that a unit of work is, as in tier_evaluate
+  if (!tier_evaluate(search, plan).legal) return false;
+  double from = watch_counted(search->problem);
+  TierAgain again = tier_again_create(search, plan);
+  RematSchedule start = tier_again_start(&again);
+  RematOptions options = {.seed = splitmix64(&search->random),
+                          .max_moves = MOVES,
+                          .time_limit = SHARE * search->watch.limit,
+                          .counted = true,
+                          .starts = &start,
+                          .n_starts = 1,
+                          .bound_seconds = 0.002,
+                          .interrupt = search->options ? search->options->interrupt : NULL};
+  RematResult result;
+  remat_solve(&again.problem, search->budget, &options, &result);
+  search->work += 1e9 / STEPS * (watch_counted(search->problem) - from);
+  bool found = result.feasible;
+  if (found) {
+    tier_again_read(&again, &result.schedule, plan);
+    tier_prune(search, plan);
+    tier_place_fetches(search, plan);
+  }
+  remat_result_free(&result);
+  remat_schedule_free(&start);
+  tier_again_free(&again);
+  return found;
+}
+
 // ---- seeds ----
 
 // The problem with one tier: homes are near.
@@ -238,19 +274,37 @@ static void note_lowest(TierSearch *search, const TierPlan *plan) {
   }
 }
 
+// A plan of a seed: remembered, and returned with its value.
+static double take_plan(TierSearch *search, Kept *kept, const TierPlan *plan) {
+  TierCost cost = tier_evaluate(search, plan);
+  tier_note(search, plan, &cost);
+  note_lowest(search, plan);
+  double value = value_of(search, &cost);
+  keep_plan(search, kept, plan, value);
+  return value;
+}
+
+// Of what computes everything once: a plan that is waited for longer waits for its moves.
+static const double WAIT = 0.001;
+
+// The seed brought within the budget by moves and, where these are waited for, also by as many as nobody waits for and
+// recomputations.
 static double take_seed(TierSearch *search, Kept *kept, const int *items, int n) {
-  TierPlan plan = tier_plan_create(search, items, n);
+  TierPlan plan = tier_plan_create(search, items, n), filled = {0};
   TierCost cost = tier_evaluate(search, &plan);
-  tier_note(search, &plan, &cost);
-  note_lowest(search, &plan);
+  bool fill = cost.overflow > 0 && search->carried > 0;
+  if (fill) tier_plan_copy(search, &filled, &plan);
   if (cost.overflow > 0) {
-    tier_descend(search, &plan, 0);
-    cost = tier_evaluate(search, &plan);
     tier_note(search, &plan, &cost);
     note_lowest(search, &plan);
+    tier_descend(search, &plan, 0);
   }
-  double value = value_of(search, &cost);
-  keep_plan(search, kept, &plan, value);
+  double value = take_plan(search, kept, &plan);
+  if (fill && value > cost.makespan + WAIT * search->base_cost) {
+    tier_fill(search, &filled, 0);
+    if (search_again(search, &filled)) value = fmin(value, take_plan(search, kept, &filled));
+  }
+  tier_plan_free(&filled);
   tier_plan_free(&plan);
   return value;
 }
@@ -297,13 +351,15 @@ typedef struct Seeds {
   RematSchedule plain;    // Owned
   double limit;           // seconds
   int64_t low, moves;
-  Seed *list;   // Owned; by excess
+  double cost, value;   // of the last one: before and after its excess is moved
+  Seed *list;           // Owned; by excess
   int n;
 } Seeds;
 
 // Also in place of a given one: the schedule at the budget, so that the result is never worse than without a far tier.
 static void make_seed(TierSearch *search, Kept *kept, Seeds *seeds, double excess) {
   static const double SHARE = 0.5;   // of the work, most
+  enum { MOST = 300000 };
   bool at_budget = excess <= 0;
   double work = (double)search->n * 1000;
   if (!at_budget && search->work + work > SHARE * search->max_work) return;
@@ -311,15 +367,17 @@ static void make_seed(TierSearch *search, Kept *kept, Seeds *seeds, double exces
       (!at_budget && seeds->plain.peak <= seeds->low))
     return;
   RematOptions options = {.seed = search->options ? search->options->seed : 0,
-                          .max_moves = (at_budget ? 3 * seeds->moves : seeds->moves) / 10 + 1,
-                          .time_limit = (at_budget ? 0.25 : 0.04) * seeds->limit,
+                          .max_moves = search->carried > 0 ? fmin(seeds->moves, MOST)
+                                                           : (at_budget ? 3 : 1) * seeds->moves / 10 + 1,
+                          .time_limit = (at_budget ? 0.25 : 0.08) * seeds->limit,
                           .counted = search->watch.problem != NULL,
                           .bound_seconds = 0.01,
                           .interrupt = search->options ? search->options->interrupt : NULL};
   RematResult result;
   remat_solve(&seeds->problem, seeds->low + (int64_t)excess, &options, &result);
   search->work += work;
-  double value = take_seed(search, kept, result.schedule.exec, result.schedule.n);
+  seeds->cost = result.schedule.cost;
+  double value = seeds->value = take_seed(search, kept, result.schedule.exec, result.schedule.n);
   if (at_budget) note_given(search, result.schedule.exec, result.schedule.n);
   if (at_budget && !result.feasible) seeds->low = result.schedule.peak;
   remat_result_free(&result);
@@ -327,6 +385,20 @@ static void make_seed(TierSearch *search, Kept *kept, Seeds *seeds, double exces
   seeds->list = reallocate_array(seeds->list, (size_t)seeds->n, sizeof *seeds->list);
   for (; at > 0 && seeds->list[at - 1].excess > excess; at--) seeds->list[at] = seeds->list[at - 1];
   seeds->list[at] = (Seed){excess, value};
+}
+
+// About as many bytes as the lanes carry, so that nobody waits for them.
+static void search_carried(TierSearch *search, Kept *kept, Seeds *seeds, double whole, int n_seeds) {
+  static const double FIRST = 0.9, MORE = 1.3;
+  double excess = FIRST * search->carried, low = 0, high = INFINITY;
+  for (int i = 0; i < n_seeds && excess < whole; i++) {
+    int made = seeds->n;
+    make_seed(search, kept, seeds, excess);
+    if (seeds->n == made) return;
+    if (seeds->value <= seeds->cost + WAIT * search->base_cost) low = excess;
+    else high = excess;
+    excess = isinf(high) ? MORE * excess : (low + high) / 2;
+  }
 }
 
 // Between the best one and those beside it.
@@ -342,8 +414,9 @@ static void refine_seeds(TierSearch *search, Kept *kept, Seeds *seeds) {
 }
 
 // Schedules of one tier, at the budget and for as many bytes more as moves may make room for: what the lanes carry
-// without a wait, and shares of what the plain order needs. `few`: where the search begins from schedules it was given.
-static void make_seeds(TierSearch *search, Kept *kept, bool few) {
+// without a wait, and shares of what the plain order needs. Few where the search begins from schedules it was given,
+// and none where these move something.
+static void make_seeds(TierSearch *search, Kept *kept, bool given) {
   static const double of_carried[] = {0.9, 0.7, 0.5, 1.1, 0.25}, of_whole[] = {0.5, 0.25, 0.75};
   enum { FEW = 2, CARRIED = sizeof of_carried / sizeof *of_carried, WHOLE = sizeof of_whole / sizeof *of_whole };
   RematNode *nodes;
@@ -353,13 +426,18 @@ static void make_seeds(TierSearch *search, Kept *kept, bool few) {
   if (seeds.moves <= 0 || seeds.moves > 1000000) seeds.moves = 1000000;
   double whole = (double)(seeds.plain.peak - seeds.low);
   double carried = carried_bytes(&seeds.problem, search->problem->far, &seeds.plain);
-  if (!few) {
+  if (search->n_executed > TIERS_SMALL && !search->is_quick) search->carried = carried;
+  bool moves = false;
+  for (int i = 0; given && i < search->options->n_starts; i++) moves |= search->options->starts[i].far_peak > 0;
+  int n_carried = !given ? CARRIED : moves ? 0 : FEW;
+  if (!given) {
     take_seed(search, kept, seeds.plain.exec, seeds.plain.n);
     make_seed(search, kept, &seeds, 0);
   }
-  for (int i = 0; i < (few ? FEW : CARRIED); i++)
+  if (search->carried > 0) search_carried(search, kept, &seeds, whole, n_carried);
+  for (int i = 0; i < n_carried && search->carried == 0; i++)
     if (of_carried[i] * carried < whole) make_seed(search, kept, &seeds, of_carried[i] * carried);
-  for (int i = 0; i < WHOLE && !few; i++) make_seed(search, kept, &seeds, of_whole[i] * whole);
+  for (int i = 0; i < WHOLE && !given; i++) make_seed(search, kept, &seeds, of_whole[i] * whole);
   for (int i = 0; i < 2; i++) refine_seeds(search, kept, &seeds);
   remat_schedule_free(&seeds.plain);
   free(seeds.list);
@@ -430,14 +508,54 @@ static void anneal(TierSearch *search, TierPlan *current, TierCost *cost, TierPl
   search->price *= cost->overflow > 0 ? 1.6 : 0.8;
 }
 
+// Without some of the copies of values, or all of them.
+static void ruin_copies(TierSearch *search, TierPlan *plan) {
+  double share = remat_random_unit(&search->random);
+  if (splitmix64(&search->random) % 4 == 0) share = 1;
+  bool *gone = allocate_array((size_t)search->n, sizeof *gone);
+  for (int v = 0; v < search->n; v++)
+    gone[v] = !search->problem->nodes[v].home && remat_random_unit(&search->random) < share;
+  int n = 0;
+  for (int p = 0; p < plan->n; p++)
+    if (plan->items[p] < search->n || !gone[remat_item_node(search->problem, plan->items[p])])
+      plan->items[n++] = plan->items[p];
+  plan->n = n;
+  free(gone);
+}
+
+// Other copies than the best has, a little more of them than it needs, and then the executions searched again.
+static void kick_again(TierSearch *search, TierPlan *trial) {
+  static const double MORE = 0.3, NOISE = 0.5;
+  tier_plan_copy(search, trial, &search->best);
+  ruin_copies(search, trial);
+  int64_t less = (int64_t)(MORE * search->carried * remat_random_unit(&search->random));
+  search->budget -= less;
+  tier_fill(search, trial, NOISE);
+  search->budget += less;
+  if (!search_again(search, trial)) return;
+  TierCost cost = tier_evaluate(search, trial);
+  tier_note(search, trial, &cost);
+  if (cost.legal) try_changes(search, trial, &cost);
+}
+
 static void improve(TierSearch *search, Kept *kept) {
+  static const double AGAIN = 0.75;   // of the work
+  enum { FEW = 2 };                   // where plans are searched again that pays more
   TierPlan current = {0}, trial = {0};
   double step = search->base_cost / (search->n_executed > 0 ? search->n_executed : 1);
-  for (int i = 0; i < kept->n && !tier_is_over(search); i++) {
+  int tried = search->carried > 0 && kept->n > FEW ? FEW : kept->n;
+  for (int i = 0; i < tried && !tier_is_over(search); i++) {
     TierCost cost = tier_evaluate(search, &kept->plans[i]);
     try_changes(search, &kept->plans[i], &cost);
   }
-  for (int round = 0; !tier_is_over(search); round++) {
+  double again = 0, start = search->work;   // work on plans searched again, and where it all began
+  for (int round = 0; !tier_is_over(search);) {
+    if (search->carried > 0 && search->has_best && again <= AGAIN * (search->work - start)) {
+      double from = search->work;
+      kick_again(search, &trial);
+      again += search->work - from;
+      continue;
+    }
     // Mostly from the best; from a seed now and then.
     bool from_best = search->has_best && round % 4 != 3;
     const TierPlan *from = from_best ? &search->best : &kept->plans[remat_random_below(&search->random, kept->n)];
@@ -451,6 +569,7 @@ static void improve(TierSearch *search, Kept *kept) {
       anneal(search, &current, &cost, &trial, length, round % 2 ? heat : 2 * heat);
     }
     try_changes(search, &current, &cost);
+    round++;
   }
   tier_plan_free(&current);
   tier_plan_free(&trial);
@@ -469,7 +588,6 @@ static void search_create(TierSearch *search, const RematProblem *problem, int64
   search->watch = watch_start(problem, options);
   search->random = options ? options->seed : 0;
   int64_t moves = options ? options->max_moves : 0;
-  search->max_work = moves == INT64_MAX ? INFINITY : moves > 0 ? 60.0 * (double)moves : default_work(search->n);
   double bytes = 0;
   for (int v = 0; v < search->n; v++) {
     search->base_cost += problem->nodes[v].cost;
@@ -477,7 +595,12 @@ static void search_create(TierSearch *search, const RematProblem *problem, int64
     if (problem->nodes[v].home) search->homes += problem->nodes[v].bytes;
     else search->n_executed++;
   }
-  search->price = search->base_cost / (bytes > 0 ? bytes : 1);
+  // Changes of large plans hardly come back from above the budget, and each takes longer.
+  enum { PER_MOVE = 60, PER_MOVE_OF_MANY = 120, PRICE_OF_MANY = 10 };
+  bool many = search->n_executed > TIERS_SMALL;
+  double per_move = many ? PER_MOVE_OF_MANY : PER_MOVE;
+  search->max_work = moves == INT64_MAX ? INFINITY : moves > 0 ? per_move * (double)moves : default_work(search->n);
+  search->price = (many ? PRICE_OF_MANY : 1) * search->base_cost / (bytes > 0 ? bytes : 1);
   remat_list_anti(problem, true, &search->after_start, &search->afters);
   remat_list_anti(problem, false, &search->before_start, &search->befores);
   search->nodes = allocate_array((size_t)search->n, sizeof *search->nodes);

@@ -2,12 +2,12 @@
 // value; not %twice, whose update is returned once more; not %other, which another function returns. Each of these may as soon as that is not so, and the
 // smallest budget is less.
 // RUN: %nnc_opt %s --passes='fuse,remat{budget=128KiB far=any effort=0.02},inplace,plan,check' | FileCheck %s
-// RUN: not %nnc_opt %s --passes='fuse,remat{budget=1 far=any effort=0.02}' 2>&1 | FileCheck %s --check-prefix=NONE
+// RUN: not %nnc_opt %s --passes='fuse,remat{budget=1 far=any effort=0.1}' 2>&1 | FileCheck %s --check-prefix=NONE
 // NONE: the smallest budget found is 128 KiB
-// RUN: sed 's/return %%n1, %%shown/return %%n1, %%a/' %s > %t.shown.mlir && not %nnc_opt %t.shown.mlir --passes='fuse,remat{budget=1 far=any effort=0.02}' 2>&1 | FileCheck %s --check-prefix=ONE
-// RUN: sed 's/%%wide = .*/%%n2 = "nn.sub"(%%part, %%d) {nn.phase = "update"} : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>/; /%%n2 = "nn.slice/d' %s > %t.part.mlir && not %nnc_opt %t.part.mlir --passes='fuse,remat{budget=1 far=any effort=0.02}' 2>&1 | FileCheck %s --check-prefix=WHOLE
-// RUN: sed 's/%%n3, %%n3 :/%%n3, %%e :/' %s > %t.twice.mlir && not %nnc_opt %t.twice.mlir --passes='fuse,remat{budget=1 far=any effort=0.02}' 2>&1 | FileCheck %s --check-prefix=ONE
-// RUN: sed 's/return %%a, %%other/return %%a, %%a/' %s > %t.other.mlir && not %nnc_opt %t.other.mlir --passes='fuse,remat{budget=1 far=any effort=0.02}' 2>&1 | FileCheck %s --check-prefix=ONE
+// RUN: sed 's/return %%n1, %%shown/return %%n1, %%a/' %s > %t.shown.mlir && not %nnc_opt %t.shown.mlir --passes='fuse,remat{budget=1 far=any effort=0.1}' 2>&1 | FileCheck %s --check-prefix=ONE
+// RUN: sed 's/%%wide = .*/%%n2 = "nn.sub"(%%part, %%d) {nn.phase = "update"} : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>/; /%%n2 = "nn.slice/d' %s > %t.part.mlir && not %nnc_opt %t.part.mlir --passes='fuse,remat{budget=1 far=any effort=0.1}' 2>&1 | FileCheck %s --check-prefix=WHOLE
+// RUN: sed 's/%%n3, %%n3 :/%%n3, %%e :/' %s > %t.twice.mlir && not %nnc_opt %t.twice.mlir --passes='fuse,remat{budget=1 far=any effort=0.1}' 2>&1 | FileCheck %s --check-prefix=ONE
+// RUN: sed 's/return %%a, %%other/return %%a, %%a/' %s > %t.other.mlir && not %nnc_opt %t.other.mlir --passes='fuse,remat{budget=1 far=any effort=0.1}' 2>&1 | FileCheck %s --check-prefix=ONE
 // ONE: the smallest budget found is 112 KiB
 // WHOLE: the smallest budget found is 96.0 KiB
 
