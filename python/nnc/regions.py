@@ -132,7 +132,7 @@ class Translator:
             name_value(self.values[node], step)
             return []
         vals = node.meta['val']
-        if isinstance(vals, torch.Tensor) and vals.numel() == 0:       # such as the part of a head that is not rotated
+        if isinstance(vals, torch.Tensor) and any(isinstance(n, int) and n == 0 for n in vals.shape):       # such as the part of a head that is not rotated
             self.values[node] = Known(torch.zeros(vals.shape, dtype=vals.dtype))
             return []
         f = torch_ops.find(step.op)
