@@ -11,7 +11,7 @@ typedef struct Place {
   NnType x, y;   // of the first operand, where there is one, and of the first result
 } Place;
 
-static OnnxName operand(const Place *p, int i) { return onnx_operand(p->g, p->op, i); }
+static OnnxName name_of_operand(const Place *p, int i) { return onnx_operand(p->g, p->op, i); }
 
 static int list(const Place *p, const char *name, int64_t *out) { return nn_attr_i64s(p->op, name, out, NN_MAX_RANK); }
 
@@ -60,7 +60,7 @@ static OnnxName compare(const Place *p) {
   nn_attr_str(p->op, "predicate", predicate, sizeof predicate, "");
   for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
     if (strcmp(predicate, types[i][0]) != 0) continue;
-    OnnxName y = onnx_binary(p->g, types[i][1], operand(p, 0), operand(p, 1));
+    OnnxName y = onnx_binary(p->g, types[i][1], name_of_operand(p, 0), name_of_operand(p, 1));
     return strcmp(predicate, "ne") == 0 ? onnx_unary(p->g, "Not", y) : y;
   }
   return NULL;
@@ -78,7 +78,7 @@ static OnnxName broadcast(const Place *p) {
   list(p, "dims", dims);
   for (int i = 0; i < p->y.rank; i++) one[i] = 1;
   for (int i = 0; i < p->x.rank; i++) one[dims[i]] = p->x.dim[i];
-  return onnx_expand(p->g, onnx_reshape(p->g, operand(p, 0), p->y.rank, one), p->y.rank, p->y.dim);
+  return onnx_expand(p->g, onnx_reshape(p->g, name_of_operand(p, 0), p->y.rank, one), p->y.rank, p->y.dim);
 }
 
 static OnnxName slice(const Place *p) {
@@ -92,7 +92,7 @@ static OnnxName slice(const Place *p) {
     ends[i] = strides[i] > 0 ? last + 1 : last > 0 ? last - 1 : INT64_MIN;
   }
   return onnx_node(p->g, "Slice", 5,
-                   (OnnxName[]){operand(p, 0), onnx_ints(p->g, n, starts), onnx_ints(p->g, n, ends),
+                   (OnnxName[]){name_of_operand(p, 0), onnx_ints(p->g, n, starts), onnx_ints(p->g, n, ends),
                                 onnx_ints(p->g, n, axes), onnx_ints(p->g, n, strides)},
                    NULL);
 }
@@ -106,7 +106,7 @@ static OnnxName reduce(const Place *p, const char *type, OnnxName x, bool keep) 
 }
 
 static OnnxName variance(const Place *p) {
-  OnnxName x = onnx_binary(p->g, "Sub", operand(p, 0), reduce(p, "ReduceMean", operand(p, 0), true));
+  OnnxName x = onnx_binary(p->g, "Sub", name_of_operand(p, 0), reduce(p, "ReduceMean", name_of_operand(p, 0), true));
   return reduce(p, "ReduceMean", onnx_binary(p->g, "Mul", x, x), false);
 }
 
@@ -121,7 +121,7 @@ static OnnxName pad(const Place *p, const char **why) {
       return NULL;
     }
   return onnx_node(p->g, "Pad", 3,
-                   (OnnxName[]){operand(p, 0), onnx_ints(p->g, 2 * n, pads),
+                   (OnnxName[]){name_of_operand(p, 0), onnx_ints(p->g, 2 * n, pads),
                                 onnx_number(p->g, p->x.dtype, nn_attr_f64(p->op, "value", 0))},
                    NULL);
 }
@@ -135,7 +135,7 @@ static OnnxName with_axis(const Place *p, const char *type, int n, const OnnxNam
 static OnnxName concat(const Place *p) {
   int n = (int)mlirOperationGetNumOperands(p->op);
   OnnxName inputs[NN_MAX_OPERANDS];
-  for (int i = 0; i < n; i++) inputs[i] = operand(p, i);
+  for (int i = 0; i < n; i++) inputs[i] = name_of_operand(p, i);
   return with_axis(p, "Concat", n, inputs);
 }
 
@@ -143,7 +143,7 @@ static OnnxName argmax(const Place *p) {
   Text attributes = {0};
   onnx_attribute_int(&attributes, "axis", nn_attr_i64(p->op, "axis", 0));
   onnx_attribute_int(&attributes, "keepdims", 0);
-  return onnx_cast(p->g, onnx_node(p->g, "ArgMax", 1, (OnnxName[]){operand(p, 0)}, &attributes), NN_I32);
+  return onnx_cast(p->g, onnx_node(p->g, "ArgMax", 1, (OnnxName[]){name_of_operand(p, 0)}, &attributes), NN_I32);
 }
 
 // Indices in order, the lower one first where elements are equal, as in the program; ONNX leaves open where NaN goes.
@@ -153,7 +153,8 @@ static OnnxName argsort(const Place *p) {
   onnx_attribute_int(&attributes, "axis", axis);
   onnx_attribute_int(&attributes, "largest", nn_attr_bool(p->op, "descending", false));
   OnnxName count = onnx_ints(p->g, 1, &p->y.dim[axis]);
-  return onnx_cast(p->g, onnx_node_second(p->g, "TopK", 2, (OnnxName[]){operand(p, 0), count}, &attributes), NN_I32);
+  return onnx_cast(p->g, onnx_node_second(p->g, "TopK", 2, (OnnxName[]){name_of_operand(p, 0), count}, &attributes),
+                   NN_I32);
 }
 
 // What the values of v are below, where v is an input whose values are checked; 0: nothing is known.
@@ -172,7 +173,7 @@ static int64_t limit_of(MlirValue v) {
 // Operand 1: indices, of a type that ONNX has them of.
 static OnnxName indices(const Place *p) {
   NnDtype dtype = nn_value_type(nn_operand(p->op, 1)).dtype;
-  return dtype == NN_I32 || dtype == NN_I64 ? operand(p, 1) : onnx_cast(p->g, operand(p, 1), NN_I64);
+  return dtype == NN_I32 || dtype == NN_I64 ? name_of_operand(p, 1) : onnx_cast(p->g, name_of_operand(p, 1), NN_I64);
 }
 
 // `at` among n places: what is outside becomes the nearest, as in the program. ONNX counts negative ones from the end
@@ -187,20 +188,20 @@ static OnnxName nearest(const Place *p, OnnxName at, int64_t n) {
 }
 
 static OnnxName gather(const Place *p) {
-  return onnx_binary(p->g, "Gather", operand(p, 0), nearest(p, indices(p), p->x.dim[0]));
+  return onnx_binary(p->g, "Gather", name_of_operand(p, 0), nearest(p, indices(p), p->x.dim[0]));
 }
 
 static OnnxName take_along(const Place *p) {
   int64_t n = p->x.dim[nn_attr_i64(p->op, "axis", -1)];
-  return with_axis(p, "GatherElements", 2, (OnnxName[]){operand(p, 0), nearest(p, indices(p), n)});
+  return with_axis(p, "GatherElements", 2, (OnnxName[]){name_of_operand(p, 0), nearest(p, indices(p), n)});
 }
 
 // Rows that are brought together at their indices, in a table of one value or in operand 2.
 static OnnxName scatter(const Place *p, const char *reduction, double neutral, bool has_table) {
   NnType type = nn_value_type(nn_operand(p->op, 1)), rows = p->x;
   OnnxName nothing = onnx_number(p->g, p->y.dtype, neutral),
-           table = has_table ? operand(p, 2) : onnx_expand(p->g, nothing, p->y.rank, p->y.dim), given = indices(p),
-           at = nearest(p, given, p->y.dim[0]), source = operand(p, 0);
+           table = has_table ? name_of_operand(p, 2) : onnx_expand(p->g, nothing, p->y.rank, p->y.dim),
+           given = indices(p), at = nearest(p, given, p->y.dim[0]), source = name_of_operand(p, 0);
   if (at != given) {   // rows of no place are left out
     for (int i = type.rank; i < rows.rank; i++) type.dim[i] = 1;
     OnnxName within = onnx_reshape(p->g, onnx_binary(p->g, "Equal", at, given), rows.rank, type.dim);
@@ -235,8 +236,8 @@ static OnnxName scatter_last(const Place *p, int64_t axis, OnnxName at, OnnxName
   OnnxName winner = onnx_node(p->g, "ScatterElements", 3,
                               (OnnxName[]){onnx_expand(p->g, none, p->y.rank, p->y.dim), at, place}, &scattered);
   onnx_attribute_int(&gathered, "axis", axis);
-  OnnxName y = onnx_node(p->g, "GatherElements", 2, (OnnxName[]){operand(p, 0), onnx_binary(p->g, "Max", winner, zero)},
-                         &gathered);
+  OnnxName y = onnx_node(p->g, "GatherElements", 2,
+                         (OnnxName[]){name_of_operand(p, 0), onnx_binary(p->g, "Max", winner, zero)}, &gathered);
   OnnxName found = onnx_binary(p->g, "GreaterOrEqual", winner, zero);
   return onnx_node(p->g, "Where", 3, (OnnxName[]){found, y, onnx_number(p->g, p->y.dtype, 0)}, NULL);
 }
@@ -244,7 +245,7 @@ static OnnxName scatter_last(const Place *p, int64_t axis, OnnxName at, OnnxName
 // Elements added up at their indices along an axis.
 static OnnxName scatter_along(const Place *p) {
   int64_t axis = nn_attr_i64(p->op, "axis", -1);
-  OnnxName nothing = onnx_number(p->g, p->y.dtype, 0), given = indices(p), source = operand(p, 0),
+  OnnxName nothing = onnx_number(p->g, p->y.dtype, 0), given = indices(p), source = name_of_operand(p, 0),
            at = nearest(p, given, p->y.dim[axis]);
   Text attributes = {0};
   if (nn_attr_bool(p->op, "last", false)) return scatter_last(p, axis, at, given);
@@ -259,9 +260,9 @@ static OnnxName scatter_along(const Place *p) {
 static OnnxName turned(const Place *p, int i, const char *attribute) {
   NnType t = nn_value_type(nn_operand(p->op, i));
   int64_t perm[NN_MAX_RANK];
-  if (!nn_attr_bool(p->op, attribute, false)) return operand(p, i);
+  if (!nn_attr_bool(p->op, attribute, false)) return name_of_operand(p, i);
   for (int k = 0; k < t.rank; k++) perm[k] = k < t.rank - 2 ? k : 2 * t.rank - 3 - k;
-  return onnx_transpose(p->g, operand(p, i), t.rank, perm);
+  return onnx_transpose(p->g, name_of_operand(p, i), t.rank, perm);
 }
 
 // The number that all elements of v are, where v is a constant; 0: it is none.
@@ -282,7 +283,7 @@ static OnnxName floor_divide(const Place *p, OnnxName x, OnnxName y) {
 
 // ONNX leaves open what division by 0 is, and by -1 of the least number: here x and -x.
 static OnnxName divide(const Place *p) {
-  OnnxName x = operand(p, 0), y = operand(p, 1);
+  OnnxName x = name_of_operand(p, 0), y = name_of_operand(p, 1);
   if (nn_dtype_is_float(p->x.dtype)) return onnx_binary(p->g, "Div", x, y);
   double by = constant_of(nn_operand(p->op, 1));
   if (by != 0 && by != -1) return floor_divide(p, x, y);
@@ -299,7 +300,8 @@ static OnnxName cumulative(const Place *p) {
   if (strcmp(nn_attr_str(p->op, "kind", kind, sizeof kind, ""), "sum") != 0) return onnx_cumulative(p->g, p->op);
   onnx_attribute_int(&attributes, "reverse", nn_attr_bool(p->op, "reverse", false));
   return onnx_node(p->g, "CumSum", 2,
-                   (OnnxName[]){operand(p, 0), onnx_number(p->g, NN_I64, (double)nn_attr_i64(p->op, "axis", 0))},
+                   (OnnxName[]){name_of_operand(p, 0),
+                                onnx_number(p->g, NN_I64, (double)nn_attr_i64(p->op, "axis", 0))},
                    &attributes);
 }
 
@@ -331,7 +333,7 @@ static OnnxName pool(const Place *p, const char *type, const char **why) {
     onnx_attribute_int(&attributes, "count_include_pad", nn_attr_bool(p->op, "include_pad", false));
   char layout[8];
   bool last = !strcmp(nn_attr_str(p->op, "layout", layout, sizeof layout, "nchw"), "nhwc");
-  OnnxName x = operand(p, 0);
+  OnnxName x = name_of_operand(p, 0);
   if (last) x = onnx_transpose(p->g, x, 4, (int64_t[]){0, 3, 1, 2});
   x = onnx_node(p->g, type, 1, &x, &attributes);
   return last ? onnx_transpose(p->g, x, 4, (int64_t[]){0, 2, 3, 1}) : x;
@@ -351,8 +353,8 @@ static OnnxName convolution(const Place *p, bool transposed) {
     more[i] = p->y.dim[2 + i] - ((p->x.dim[2 + i] - 1) * strides[i] + (w.dim[2 + i] - 1) * dilation[i] + 1 -
                                  padding[2 * i] - padding[2 * i + 1]);
   if (transposed) onnx_attribute_ints(&attributes, "output_padding", n, more);
-  return onnx_node(p->g, transposed ? "ConvTranspose" : "Conv", 2, (OnnxName[]){operand(p, 0), operand(p, 1)},
-                   &attributes);
+  return onnx_node(p->g, transposed ? "ConvTranspose" : "Conv", 2,
+                   (OnnxName[]){name_of_operand(p, 0), name_of_operand(p, 1)}, &attributes);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -360,15 +362,15 @@ static OnnxName convolution(const Place *p, bool transposed) {
 static OnnxName softmax(const Place *p, const char *type) {
   Text attributes = {0};
   onnx_attribute_int(&attributes, "axis", -1);
-  return onnx_node(p->g, type, 1, (OnnxName[]){operand(p, 0)}, &attributes);
+  return onnx_node(p->g, type, 1, (OnnxName[]){name_of_operand(p, 0)}, &attributes);
 }
 
 static OnnxName layernorm(const Place *p) {
   Text attributes = {0};
   onnx_attribute_int(&attributes, "axis", -1);
   onnx_attribute_float(&attributes, "epsilon", nn_attr_f64(p->op, "eps", 1e-5));
-  return onnx_node(p->g, "LayerNormalization", 3, (OnnxName[]){operand(p, 0), operand(p, 1), operand(p, 2)},
-                   &attributes);
+  return onnx_node(p->g, "LayerNormalization", 3,
+                   (OnnxName[]){name_of_operand(p, 0), name_of_operand(p, 1), name_of_operand(p, 2)}, &attributes);
 }
 
 // The first result of ops that are more than one node of their operands; NULL: there is no counterpart.
@@ -378,17 +380,17 @@ static OnnxName other_op(const Place *p, const char **why) {
   case NN_OP_constant:
     return onnx_expand(p->g, onnx_number(p->g, p->y.dtype, nn_attr_f64(p->op, "value", 0)), p->y.rank, p->y.dim);
   case NN_OP_iota: return iota(p);
-  case NN_OP_rsqrt: return onnx_unary(p->g, "Reciprocal", onnx_unary(p->g, "Sqrt", operand(p, 0)));
+  case NN_OP_rsqrt: return onnx_unary(p->g, "Reciprocal", onnx_unary(p->g, "Sqrt", name_of_operand(p, 0)));
   case NN_OP_div: return divide(p);
   case NN_OP_compare: return compare(p);
-  case NN_OP_cast: return onnx_cast(p->g, operand(p, 0), p->y.dtype);
+  case NN_OP_cast: return onnx_cast(p->g, name_of_operand(p, 0), p->y.dtype);
   case NN_OP_broadcast: return broadcast(p);
-  case NN_OP_reshape: return onnx_reshape(p->g, operand(p, 0), p->y.rank, p->y.dim);
-  case NN_OP_transpose: return onnx_transpose(p->g, operand(p, 0), list(p, "perm", perm), perm);
+  case NN_OP_reshape: return onnx_reshape(p->g, name_of_operand(p, 0), p->y.rank, p->y.dim);
+  case NN_OP_transpose: return onnx_transpose(p->g, name_of_operand(p, 0), list(p, "perm", perm), perm);
   case NN_OP_slice: return slice(p);
-  case NN_OP_reduce_sum: return reduce(p, "ReduceSum", operand(p, 0), false);
-  case NN_OP_reduce_max: return reduce(p, "ReduceMax", operand(p, 0), false);
-  case NN_OP_moments: return reduce(p, "ReduceMean", operand(p, 0), false);
+  case NN_OP_reduce_sum: return reduce(p, "ReduceSum", name_of_operand(p, 0), false);
+  case NN_OP_reduce_max: return reduce(p, "ReduceMax", name_of_operand(p, 0), false);
+  case NN_OP_moments: return reduce(p, "ReduceMean", name_of_operand(p, 0), false);
   case NN_OP_pad: return pad(p, why);
   case NN_OP_concat: return concat(p);
   case NN_OP_gather: return gather(p);
@@ -423,7 +425,7 @@ bool onnx_op(OnnxGraph *g, MlirOperation op, OnnxName *results, const char **why
   const char *type = node_type(nn_op_of(op));
   if (type) {
     OnnxName inputs[3];
-    for (int i = 0; i < n; i++) inputs[i] = operand(&p, i);
+    for (int i = 0; i < n; i++) inputs[i] = name_of_operand(&p, i);
     results[0] = onnx_node(g, type, n, inputs, NULL);
     return true;
   }
