@@ -94,9 +94,9 @@ static void test_trees(void) {
   expect_tree("\"\x1f\"", "control character", 1, 2);
 }
 
-static void expect_integer(const char *text, bool whole, int64_t integer, double number) {
+static void expect_integer_of(const char *text, size_t length, bool whole, int64_t integer, double number) {
   InputError error;
-  JsonDocument *document = json_parse(text, strlen(text), &error);
+  JsonDocument *document = json_parse(text, length, &error);
   const JsonValue *v = document ? json_root(document) : NULL;
   CHECK(v && v->type == JSON_NUMBER && v->is_integer == whole && (!whole || v->integer == integer) &&
             v->number == number,
@@ -104,8 +104,13 @@ static void expect_integer(const char *text, bool whole, int64_t integer, double
   json_destroy(document);
 }
 
+static void expect_integer(const char *text, bool whole, int64_t integer, double number) {
+  expect_integer_of(text, strlen(text), whole, integer, number);
+}
+
 static void test_numbers(void) {
   expect_integer("0", true, 0, 0);
+  expect_integer_of("01", 1, true, 0, 0);   // what is behind the text is not its own
   expect_integer("-7", true, -7, -7);
   expect_integer("9223372036854775807", true, INT64_MAX, 0x1p63);
   expect_integer("9223372036854775808", false, 0, 0x1p63);
