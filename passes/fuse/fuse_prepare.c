@@ -135,15 +135,14 @@ static bool is_in_memory(MlirValue v) {
 static bool can_be_sliced(MlirOperation map) {
   NnType type = nn_value_type(mlirOperationGetResult(map, 0));
   int64_t sum = 0;
-  int n = 0;
   for (MlirOpOperand use = mlirValueGetFirstUse(mlirOperationGetResult(map, 0)); !mlirOpOperandIsNull(use);
-       use = mlirOpOperandGetNextUse(use), n++) {
+       use = mlirOpOperandGetNextUse(use)) {
     MlirOperation slice = mlirOpOperandGetOwner(use);
     if (nn_op_of(slice) != NN_OP_slice || nn_is_alias(slice) || nn_has_attr(slice, ATTR_recompute)) return false;
     NnType part = nn_value_type(mlirOperationGetResult(slice, 0));
     sum += nn_type_elements(&part);
   }
-  if (n == 0 || sum > nn_type_elements(&type) || nn_has_attr(map, ATTR_recompute)) return false;
+  if (sum == 0 || sum > nn_type_elements(&type) || nn_has_attr(map, ATTR_recompute)) return false;
   int reads = 0;
   for (intptr_t i = 0; i < mlirOperationGetNumOperands(map); i++) {
     MlirValue v = mlirOperationGetOperand(map, i);
