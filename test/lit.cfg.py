@@ -60,15 +60,14 @@ try:
 except (OSError, subprocess.SubprocessError):
     lit_config.note("no file systems can be mounted here: tests of read-only and full folders are left out")
 
-# Distributed programs: the MPIs that nnc was built with. Under the sanitizers nobody looks for leaks there, which are those of the MPI.
+# Distributed programs: the MPIs that nnc was built with. Not under the sanitizers, which find the leaks of the MPI.
 config.mpiruns = {}
-unleaked = f"env ASAN_OPTIONS={config.environment['ASAN_OPTIONS']}:detect_leaks=0 " if config.sanitize else ""
 config.available_features.update(name for name in config.readers if name)
 for name in ("openmpi", "mpich", "mpi"):
     starter = config.mpirun if name == config.mpi_name else shutil.which(f"mpirun.{name}", path=config.environment["PATH"])
-    if starter and os.path.exists(starter) and os.path.exists(os.path.join(config.build_dir, f"libnncrt_{name}.a")):
+    if not config.sanitize and starter and os.path.exists(starter) and os.path.exists(os.path.join(config.build_dir, f"libnncrt_{name}.a")):
         config.available_features.update([name, "mpi"])
-        config.mpiruns[name] = unleaked + starter
+        config.mpiruns[name] = starter
 
 tools = config.build_dir
 config.substitutions += [
@@ -80,7 +79,7 @@ config.substitutions += [
     (r"%unshare\b", " ".join(config.unshare)),
     (r"%mpirun_openmpi\b", config.mpiruns.get("openmpi", "")),
     (r"%mpirun_mpich\b", config.mpiruns.get("mpich", "")),
-    (r"%mpirun\b", unleaked + config.mpirun),
+    (r"%mpirun\b", config.mpirun),
     (r"%cmake\b", config.cmake),
     (r"%cuda\b", config.cuda),
     (r"%nccl\b", config.nccl),

@@ -11,7 +11,7 @@ for shard in ("none", "parameters"):
     run([nnc, f"--shard={shard}", f"--mpi={mpi}", "--bucket=8KiB", "-D", "N=4", "-D", "size=8", "-D", "n=1", "-D", "width=4", f"{models}/resnet_cifar.nn", "-o", program] + ["--ranks=3"] * (shard != "none"))
     saved = {}
     for threads in ("multiple", "serialized", "funneled"):
-        less = [] if threads == "multiple" else ["env", "ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0", f"LD_PRELOAD={library}", f"MPI_THREADS={threads}"]
+        less = [] if threads == "multiple" else ["env", "ASAN_OPTIONS=verify_asan_link_order=0", f"LD_PRELOAD={library}", f"MPI_THREADS={threads}"]
         saved[threads] = f"{folder}/{threads}.safetensors"
         p = subprocess.run([mpirun, "-n", "3"] + less + [program, "train", f"--data={folder}", "--threads=1", "--steps=3", "-q", f"--save={saved[threads]}"], env=ENVIRONMENT,
                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120)
