@@ -118,7 +118,7 @@ static void run_late(RematSearch *search, Tournament *tournament, int64_t moves)
     if (search->moves - before + tournament->moves_of_beam > search->max_moves / 10) break;
     int64_t begin = search->moves;
     remat_order_late(search, tournament->late[n - 1], tournament->order);
-    begin_with_beam(search, &tournament->members[n], tournament->order, 0.3);
+    begin_with_beam(search, &tournament->members[n], tournament->order, 0.5);
     tournament->members[n].late = tournament->late[n - 1];
     tournament->moves_of_beam = search->moves - begin;
   }
@@ -130,7 +130,7 @@ static void join(RematSearch *search, Tournament *tournament, Member *member, in
   bool beam = remat_search_is_deep(search) && search->graph.n <= BEAM_NODES;
   const int *order = search->plain;
   member->late = -1;
-  if (tournament->n_late > 0 && remat_random_unit(&search->random) < (tournament->paying >= 0 ? 0.7 : 0.1)) {
+  if (tournament->n_late > 0 && remat_random_unit(&search->random) < (tournament->paying >= 0 ? 0.6 : 0.1)) {
     bool again = tournament->paying >= 0 && remat_random_below(&search->random, 2) == 0;
     member->late = again ? tournament->paying
                          : tournament->late[remat_random_below(&search->random, tournament->n_late)];
