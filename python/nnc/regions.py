@@ -126,6 +126,9 @@ class Translator:
         node = step.node
         if node.target is operator.getitem:
             made = node.meta['reads'][node.args[0]]
+            if op_name(made) == 'aten._native_batch_norm_legit_functional' and node.args[1] in (3, 4):     # the running statistics that a second call goes on with
+                self.values[node] = self.value(made.meta['reads'][made.args[node.args[1]]])
+                return []
             self.values[node] = self.values[made][node.args[1]]
             if node.args[1] and op_name(made) in torch_ops.FIRST_ONLY:
                 self.problems.append(Problem(op_name(made), problem_place(step), 'its further results, such as the places of maxima: the language has the first one only'))

@@ -204,6 +204,17 @@ def drawn(y):
     return y + 0 * (torch.randn_like(y) * torch.rand_like(y) + torch.randn(5) + torch.empty_like(y).normal_(1, 2) + torch.empty_like(y).uniform_(-1, 1) + torch.randint(3, y.shape) + torch.randint(2, 5, (4, 1)))
 
 
+class Twice(nn.Module):
+    """A batch norm that is called twice, beside an operation that torch takes apart."""
+
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Sequential(nn.Linear(6, 5), nn.BatchNorm1d(5), nn.ReLU())
+
+    def forward(self, x):
+        return F.pairwise_distance(self.net(x), self.net(x.flip(0) * 2))
+
+
 class Outputs(nn.Module):
     """A parameter, a constant, an input, the same twice, what is no tensor."""
 
@@ -248,7 +259,7 @@ SAME = {
     'branches': lambda: (Branches(), (torch.randn(4, 6),)), 'mask': lambda: (Mask(), (torch.randn(2, 5, 8), torch.tensor([5, 3]))), 'writes': lambda: (Writes(), (torch.randn(4, 6),)),
     'functional': lambda: (Functional(), (torch.randn(4, 6),)), 'frozen': lambda: (Frozen(), (torch.randn(4, 6),)), 'scaled': lambda: (Layer(Scaled()), (torch.randn(4, 6),)),
     'kept': lambda: (Layer(Kept()), (torch.randn(4, 6),)), 'always drawn': lambda: (Layer(AlwaysDrawn()), (torch.randn(4, 6),)), 'backward of its own': lambda: (Layer(Swish.apply), (torch.randn(4, 6),)),
-    'outputs': lambda: (Outputs(), (torch.randn(4, 6),)), 'drawn': lambda: (Layer(drawn), (torch.randn(4, 6),)),
+    'twice': lambda: (Twice(), (torch.randn(8, 6),)), 'outputs': lambda: (Outputs(), (torch.randn(4, 6),)), 'drawn': lambda: (Layer(drawn), (torch.randn(4, 6),)),
     'nothing': lambda: (Layer(nothing), (torch.randn(4, 6),)), 'copies': lambda: (Layer(copies), (torch.randn(4, 6),)), 'truths': lambda: (Layer(truths), (torch.randn(4, 6),)), 'decimals': lambda: (Layer(lambda y: y + torch.round(y, decimals=1)), (torch.randn(4, 6),)),
 }
 
