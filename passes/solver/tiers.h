@@ -5,7 +5,9 @@
 
 #include "internal.h"
 
-enum { TIERS_SMALL = 100 };   // nodes: up to so many annealing finds what there is
+// Nodes: up to so many annealing finds what there is; above so many lanes measured after each choice, and executions
+// searched again, take too long.
+enum { TIERS_SMALL = 100, TIERS_LARGE = 4000 };
 
 // A schedule as the search changes it: items without REMAT_FAR_HOME, which homes are far beside them. Stores stand
 // anywhere behind what makes their value: how long what follows waits for them is a matter of bytes (TierCost), and
@@ -71,6 +73,10 @@ typedef struct TierSearch {
   RematSchedule lowest;   // Owned; of the smallest peak met
   RematSchedule given;    // Owned; the best start, or the best without a far tier, when one is within the budgets
 } TierSearch;
+
+static inline bool tier_is_middling(const TierSearch *search) {
+  return search->n_executed > TIERS_SMALL && search->n_executed <= TIERS_LARGE;
+}
 
 // ---- tiers_state.c ----
 

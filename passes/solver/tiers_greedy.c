@@ -327,7 +327,7 @@ static bool lower_peak(Descent *descent) {
   TierSearch *search = descent->search;
   int64_t excess = search->at[descent->peak].live - search->budget;
   double *score = allocate_array((size_t)search->n, sizeof *score);
-  int chosen = 0, at_once = search->n_executed > TIERS_SMALL ? 1 : AT_ONCE;
+  int chosen = 0, at_once = tier_is_middling(search) ? 1 : AT_ONCE;
   for (int v = 0; v < search->n; v++) score[v] = score_absence(descent, v);
   while (excess > 0 && (!descent->in_time || chosen < at_once)) {
     int best = NONE;
@@ -364,7 +364,7 @@ static void free_descent(Descent *descent) {
 void tier_descend(TierSearch *search, TierPlan *plan, double noise) {
   Descent descent = {.search = search, .plan = plan, .noise = noise};
   descent.values = allocate_array((size_t)search->n, sizeof *descent.values);
-  bool in_order = search->n_executed > TIERS_SMALL && (noise == 0 || remat_random_below(&search->random, 2) == 0);
+  bool in_order = tier_is_middling(search) && (noise == 0 || remat_random_below(&search->random, 2) == 0);
   while (!tier_is_over(search)) {
     TierCost cost = tier_evaluate(search, plan);
     if (!cost.legal || cost.overflow <= 0) break;
@@ -379,7 +379,7 @@ void tier_descend(TierSearch *search, TierPlan *plan, double noise) {
     list_touches(&descent);
     if (!lower_peak(&descent)) break;
     // Where they are not in the way of what is chosen next.
-    if (descent.in_time && search->n_executed > TIERS_SMALL) tier_place_fetches(search, plan);
+    if (descent.in_time && tier_is_middling(search)) tier_place_fetches(search, plan);
   }
   free_descent(&descent);
   tier_place_fetches(search, plan);

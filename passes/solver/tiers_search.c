@@ -426,7 +426,7 @@ static void make_seeds(TierSearch *search, Kept *kept, bool given) {
   if (seeds.moves <= 0 || seeds.moves > 1000000) seeds.moves = 1000000;
   double whole = (double)(seeds.plain.peak - seeds.low);
   double carried = carried_bytes(&seeds.problem, search->problem->far, &seeds.plain);
-  if (search->n_executed > TIERS_SMALL && !search->is_quick) search->carried = carried;
+  if (tier_is_middling(search) && !search->is_quick) search->carried = carried;
   bool moves = false;
   for (int i = 0; given && i < search->options->n_starts; i++) moves |= search->options->starts[i].far_peak > 0;
   int n_carried = !given ? CARRIED : moves ? 0 : FEW;
@@ -597,7 +597,7 @@ static void search_create(TierSearch *search, const RematProblem *problem, int64
   }
   // Changes of large plans hardly come back from above the budget, and each takes longer.
   enum { PER_MOVE = 60, PER_MOVE_OF_MANY = 120, PRICE_OF_MANY = 10 };
-  bool many = search->n_executed > TIERS_SMALL;
+  bool many = tier_is_middling(search);
   double per_move = many ? PER_MOVE_OF_MANY : PER_MOVE;
   search->max_work = moves == INT64_MAX ? INFINITY : moves > 0 ? per_move * (double)moves : default_work(search->n);
   search->price = (many ? PRICE_OF_MANY : 1) * search->base_cost / (bytes > 0 ? bytes : 1);
