@@ -15,7 +15,7 @@ from .text import number, snake_case
 
 REDUCTION = {'reduction': ('reduction', 'mean')}
 MARGIN = {'margin': ('margin', 0), **REDUCTION}
-CLASSES = {'weight': ('class_weights', None), 'ignore_index': ('ignore_index', -100), **REDUCTION}
+CLASSES = {'weight': ('class_weights', None), 'ignore_index': ('ignore_index', None), **REDUCTION}      # None: the language counts all labels
 # PyTorch's function and module: the language's, what it is called with (outputs of the module, and what the data has), and of PyTorch's arguments the language's name and the default
 LOSSES = {
     (F.cross_entropy, nn.CrossEntropyLoss): ('cross_entropy', '> label', {'label_smoothing': ('smoothing', 0), **CLASSES}),
@@ -83,6 +83,8 @@ def loss_call(loss: Any) -> tuple[str, list, str]:
         known = ', '.join(f.__name__ for f, _ in LOSSES)
         raise NotInLanguage(f'loss {loss}: {known} of torch.nn.functional, functools.partial of these, or their modules; another one with targets=, an example of what the data has, or in the text')
     values = {k: getattr(loss, k, default) for k, (_, default) in arguments.items()} if function is loss else given
+    if 'ignore_index' in arguments and values.get('ignore_index') is None:
+        values = {**values, 'ignore_index': -100}       # PyTorch's default
     more = set(values) - set(arguments)
     if more or getattr(loss, 'args', ()) or values.get('reduction') == 'none':
         raise NotInLanguage(f'loss {loss}: {", ".join(more) or "a loss"} for the text: {name} is called there with tensors and ' + ', '.join(n for n, _ in arguments.values()))

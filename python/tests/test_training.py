@@ -126,6 +126,13 @@ def test_negative_log_likelihood(tmp_path):
     assert 'nll_loss(' in trains_alike(tmp_path, module, loss, (0, LABEL), torch.optim.SGD(module.parameters(), lr=0.01))
 
 
+@pytest.mark.parametrize('loss', [F.cross_entropy, nn.CrossEntropyLoss(), functools.partial(F.cross_entropy, label_smoothing=0.1), nn.NLLLoss()])
+def test_labels_that_do_not_count(tmp_path, loss):
+    module = nn.Sequential(nn.Linear(6, 4), nn.LogSoftmax(-1)).double()
+    label = torch.where(torch.arange(8) % 3 == 0, -100, LABEL)
+    assert 'ignore_index=-100)' in trains_alike(tmp_path, module, loss, (0, label), torch.optim.SGD(module.parameters(), lr=0.01))
+
+
 OPTIMIZERS = {
     'sgd(lr=0.1, momentum=0.9, nesterov=true, weight_decay=0.01)': lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.01),
     'adam(lr=0.01, beta1=0.8, amsgrad=true)': lambda p: torch.optim.Adam(p, lr=0.01, betas=(0.8, 0.999), amsgrad=True),
