@@ -103,10 +103,18 @@ def attention(t, q, k, v, mask, dropout_p, causal, scale, gqa):
     return call('matmul', dropout(t, weights, dropout_p, True), v)
 
 
+def seen_by(mask: torch.Tensor) -> torch.Tensor | None:
+    """Of numbers that are added, those that are 0, where all others leave nothing of a softmax's terms: exp(-80), as Swin's -100; None of a bias."""
+    if mask.dtype == torch.bool:
+        return mask
+    seen = mask == 0
+    return seen if bool((seen | (mask <= -80)).all()) else None
+
+
 def window_of(mask: torch.Tensor, queries: int, keys: int) -> tuple[int, bool] | None:
     """n, and whether it looks back only, where each query sees the keys that are less than n positions away, in every batch and head."""
-    seen = mask if mask.dtype == torch.bool else mask >= -1
-    if queries != keys or seen.shape[-2:] != (queries, keys) or mask.dtype != torch.bool and bool(mask[seen].any()):
+    seen = seen_by(mask)
+    if seen is None or queries != keys or seen.shape[-2:] != (queries, keys):
         return None
     places = torch.arange(queries)
     away = places[:, None] - places
@@ -118,6 +126,6 @@ def window_of(mask: torch.Tensor, queries: int, keys: int) -> tuple[int, bool] |
 
 def lower_triangle(mask: torch.Tensor, queries: int, keys: int) -> bool:
     """Whether query i sees the keys up to i + keys - queries, in every batch and head."""
-    seen = mask if mask.dtype == torch.bool else mask >= -1
+    seen = seen_by(mask)
     want = torch.ones(queries, keys, dtype=torch.bool).tril(keys - queries)
-    return seen.shape[-2:] == want.shape and bool((seen == want).all()) and (mask.dtype == torch.bool or not mask[seen].any())
+    return seen is not None and seen.shape[-2:] == want.shape and bool((seen == want).all())

@@ -154,6 +154,26 @@ def test_attention_in_a_window(look_back):
     check(module, (x,))
 
 
+class Biased(torch.nn.Module):
+    def __init__(self, unseen, within):
+        super().__init__()
+        away = torch.arange(6)[:, None] - torch.arange(6)
+        self.qkv, self.bias = torch.nn.Linear(8, 24), torch.where(within(away), 0.0, unseen * away.abs())
+
+    def forward(self, x):
+        q, k, v = (y.unflatten(-1, (2, 4)).transpose(1, 2) for y in self.qkv(x).chunk(3, -1))
+        return torch.nn.functional.scaled_dot_product_attention(q, k, v, self.bias.to(x.dtype))
+
+
+@pytest.mark.parametrize('form, within', [('causal=true', lambda away: away >= 0), ('window=1', lambda away: away == 0)])
+def test_a_bias_is_no_mask(form, within):
+    """Keys that it makes unlikely are seen."""
+    assert form in convert(Biased(-100.0, within), (torch.randn(2, 6, 8),)).text
+    module, x = Biased(-2.0, within), torch.randn(2, 6, 8)
+    assert form not in convert(module, (x,)).text
+    check(module, (x,))
+
+
 class Grouped(torch.nn.Module):
     def __init__(self):
         super().__init__()
