@@ -96,19 +96,22 @@ def match(text: str, other: str, name: str, size: int, changed: int, found: list
 
 
 def overlay(text: str, result: str, name: str, size: int) -> str | None:
-    """Both texts are equal but for numbers: of each place the name, from whichever has one, or both: 14*N and 4*T of N = 4 and T = 7 are 2*N*T."""
+    """Both texts are equal but for numbers: of each place the name, from whichever has one, or their product: 14*N and 8*T of N = 4 and T = 7 are 2*N*T. None where both have one that are no product: the text is
+    right for one size then, of which it would compute another number silently."""
     word = re.compile(UNIT.pattern.replace('(', '(?:', 1) + r'|(?<![\w.])[A-Z]\w*(?![\w])|' + NUMBER.pattern)
     a, b = word.split(text), word.split(result)
     if a != b:
         return None
 
-    def pick(x: str, y: str) -> str:
-        times = re.fullmatch(r'⟨(\d+)\*(\w+)⟩', x)
-        if not re.search(rf'\b{name}\b', y):
+    def pick(x: str, y: str) -> str | None:
+        if x == y or not re.search(rf'\b{name}\b', y):
             return x
-        if times and '*' in y:
-            factor, rest = divmod(int(times[1]), size)
-            return x if rest else f'⟨{f"{factor}*" if factor != 1 else ""}{times[2]}*{name}⟩'
-        return y
-    picked = map(pick, word.findall(text), word.findall(result))
-    return ''.join(p + n for p, n in zip(a, [*picked, '']))
+        if x.isdigit():
+            return y
+        times = re.fullmatch(r'⟨(\d+)\*(\w+)⟩', x)
+        if not times or ' ' in y or int(times[1]) % size:
+            return None
+        factor = int(times[1]) // size
+        return f'⟨{f"{factor}*" if factor != 1 else ""}{times[2]}*{name}⟩'
+    picked = [pick(x, y) for x, y in zip(word.findall(text), word.findall(result))]
+    return None if None in picked else ''.join(p + n for p, n in zip(a, picked + ['']))

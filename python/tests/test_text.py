@@ -102,6 +102,24 @@ def test_sizes_in_arithmetic():
     check(module, (tokens,))
 
 
+class Halves(Counts):
+    def __init__(self, size):
+        super().__init__()
+        self.size = size
+
+    def forward(self, tokens):
+        y = self.inner(self.words(tokens))
+        return y / self.size(*tokens.shape)
+
+
+@pytest.mark.parametrize('size, steps, name', [(lambda n, t: n * t // 2, 6, '3*N'), (lambda n, t: n + t, 7, 'N + 7'), (lambda n, t: n * t, 7, 'N*T')])
+def test_a_size_of_two_names_is_their_product(size, steps, name):
+    """Of another one no name may be lost: the text is for one T."""
+    text = convert(Halves(size), (torch.zeros(4, steps, dtype=torch.long),)).text
+    assert f'/ ({name})' in text.replace('/(', '/ (')
+    assert ('dim T = ' in text) == ('T' in name) and f'i64[N, {"T" if "T" in name else steps}]' in text
+
+
 class Sum(torch.nn.Module):
     def __init__(self):
         super().__init__()
