@@ -33,7 +33,9 @@ def forward(self, query, key, value, key_padding_mask=None, need_weights=True, a
     if need_weights:
         weights = (q * self.head_dim ** -0.5) @ k.transpose(2, 3)
         weights = F.softmax(weights if mask is None else weights.masked_fill(~mask, float('-inf')) if mask.dtype == torch.bool else weights + mask, -1)
-        y = F.dropout(weights, self.dropout, self.training) @ v if self.training and self.dropout else weights @ v
+        if self.training and self.dropout:
+            weights = F.dropout(weights, self.dropout)      # torch returns these
+        y = weights @ v
         weights = weights.mean(1) if average_attn_weights else weights
     else:
         weights = None

@@ -224,6 +224,25 @@ def test_attention_of_torch_is_attention():
     check(module, inputs)
 
 
+class Weights(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.attend = torch.nn.MultiheadAttention(8, 2, 0.5, batch_first=True)
+
+    def forward(self, x):
+        return self.attend(x, x, x)[1]
+
+
+def test_weights_of_attention_in_training_are_those_after_dropout():
+    """As torch gives them, whose sums are not 1."""
+    module, x = Weights(), torch.randn(2, 5, 8)
+    assert not torch.allclose(module(x).sum(-1), torch.ones(2, 5))
+    text = convert(module, (x,)).text
+    assert text.count('dropout') == 1 and text.index('dropout') < text.index('mean')
+    assert 'dropout' not in convert(module.eval(), (x,)).text
+    check(module, (x,))
+
+
 class Initialised(torch.nn.Module):
     def __init__(self):
         super().__init__()
