@@ -26,7 +26,7 @@ static bool parse_lengths(const char *text, Init *out) {
     if (strlen(t->name) + 1 != n || strncmp(t->name, text + read, n - 1) != 0 || text[read + (int)n - 1] != ')')
       continue;
     *out = (Init){INIT_LENGTHS, axis, 0, t};
-    return axis >= 0 && axis < t->rank;
+    return axis >= 0 && axis < t->rank && (!t->init || strncmp(t->init, "lengths", 7) != 0);
   }
   return false;
 }
@@ -132,6 +132,13 @@ bool init_tensor(const NncTensor *t, const Arena *arena, uint64_t seed) {
   }
   if (elsewhere) free(out);
   return ok;
+}
+
+const NncTensor *init_lengths_of(const NncTensor *t, int *axis) {
+  Init init;
+  if (!t->init || !parse(t->init, &init) || init.kind != INIT_LENGTHS) return NULL;
+  *axis = (int)init.a;
+  return init.of;
 }
 
 bool init_input(const NncTensor *t, uint64_t seed, int64_t first, int64_t n, char *out) {

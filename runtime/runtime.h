@@ -253,6 +253,8 @@ bool costs_write(const char *path, int n, Executor *const *executors);
 // init.c: parameters and state at the start
 bool init_persistent(const Arena *arena, uint64_t seed);
 bool init_tensor(const NncTensor *t, const Arena *arena, uint64_t seed);
+// The parameter whose lengths along *axis a tensor begins as (of weight_norm); NULL for all others. Borrowed.
+const NncTensor *init_lengths_of(const NncTensor *t, int *axis);
 // The n elements of an input from `first` on, as its initialiser says, else from a standard normal distribution.
 bool init_input(const NncTensor *t, uint64_t seed, int64_t first, int64_t n, char *out);
 

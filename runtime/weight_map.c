@@ -370,14 +370,15 @@ static bool check_all(const Safetensors *s, const WeightMap *m) {
   return ok;
 }
 
-static bool import_tensor(const Safetensors *s, const WeightMap *m, const NncTensor *t, const Arena *arena) {
+// The file's values of a parameter or state, in the tensor's type and logical order.
+static bool read_tensor(const Safetensors *s, const WeightMap *m, const NncTensor *t, char *whole) {
   Pieces p;
   NncTensor from = *t;
   const char *parameter = borrowed_from(s, m, t);
   if (parameter) from.name = parameter;
   bool ok = pieces_of(m, &from, &p);
   int64_t n = tensor_elements(t) / p.n, element = dtype_bytes(t->dtype);
-  char *whole = xmalloc((size_t)t->bytes), *piece = xmalloc((size_t)(n * element));
+  char *piece = xmalloc((size_t)(n * element));
   for (int k = 0; ok && k < p.n; k++) {
     const SafetensorsEntry *e = safetensors_find(s, p.names[k]);
     NncDtype dtype = t->dtype;
@@ -388,10 +389,37 @@ static bool import_tensor(const Safetensors *s, const WeightMap *m, const NncTen
     if (ok && p.transpose) transpose(piece, p.dim[0], p.dim[1], element, out);
     free(raw);
   }
-  ok = ok && tensor_write(t, whole, arena);
   free(piece);
-  free(whole);
   pieces_free(&p);
+  return ok;
+}
+
+static bool import_tensor(const Safetensors *s, const WeightMap *m, const NncTensor *t, const Arena *arena) {
+  char *whole = xmalloc((size_t)t->bytes);
+  bool ok = read_tensor(s, m, t, whole) && tensor_write(t, whole, arena);
+  free(whole);
+  return ok;
+}
+
+// What begins as the lengths of a parameter that is read begins as those of its values in the file.
+static bool begin_anew(const Safetensors *s, const WeightMap *m, const NncTensor *t, uint64_t seed,
+                       const Arena *arena) {
+  int axis = 0;
+  const NncTensor *of = init_lengths_of(t, &axis);
+  if (!of || !is_imported(m, of)) return init_tensor(t, arena, seed);
+  int64_t n = tensor_elements(of), size = of->dim[axis], inner = n / size;
+  for (int d = 0; d < axis; d++) inner /= of->dim[d];
+  char *whole = xmalloc((size_t)(of->bytes > t->bytes ? of->bytes : t->bytes));
+  double *values = xmalloc((size_t)n * sizeof *values), *lengths = xcalloc((size_t)size, sizeof *lengths);
+  bool ok = read_tensor(s, m, of, whole);
+  if (ok) convert_elements(of->dtype, whole, NNC_F64, values, n);
+  for (int64_t i = 0; ok && i < n; i++) lengths[i / inner % size] += values[i] * values[i];
+  for (int64_t i = 0; i < size; i++) lengths[i] = sqrt(lengths[i]);
+  convert_elements(NNC_F64, lengths, t->dtype, whole, size);
+  ok = ok && tensor_write(t, whole, arena);
+  free(lengths);
+  free(values);
+  free(whole);
   return ok;
 }
 
@@ -401,7 +429,8 @@ bool weight_map_import(const char *path, const WeightMap *m, uint64_t seed, cons
   bool ok = check_all(&s, m);
   for (int i = 0; i < nnc_program.n_persistent && ok; i++) {
     const NncTensor *t = &nnc_program.persistent[i];
-    ok = is_imported(m, t) ? import_tensor(&s, m, t, arena) : !is_weight(t) || init_tensor(t, arena, seed);
+    if (is_imported(m, t)) ok = import_tensor(&s, m, t, arena);
+    else if (is_weight(t)) ok = begin_anew(&s, m, t, seed, arena);
   }
   safetensors_close(&s);
   return ok;
