@@ -207,8 +207,10 @@ static OnnxName scatter(const Place *p, const char *reduction, double neutral, b
     OnnxName within = onnx_reshape(p->g, onnx_binary(p->g, "Equal", at, given), rows.rank, type.dim);
     source = onnx_node(p->g, "Where", 3, (OnnxName[]){within, source, nothing}, NULL);
   }
-  type.dim[type.rank] = 1;
-  at = onnx_reshape(p->g, onnx_cast(p->g, at, NN_I64), type.rank + 1, type.dim);
+  int64_t one_index[NN_MAX_RANK + 1];   // each in a vector of its own
+  memcpy(one_index, type.dim, sizeof type.dim);
+  one_index[type.rank] = 1;
+  at = onnx_reshape(p->g, onnx_cast(p->g, at, NN_I64), type.rank + 1, one_index);
   Text attributes = {0};
   onnx_attribute_string(&attributes, "reduction", reduction);
   return onnx_node(p->g, "ScatterND", 3, (OnnxName[]){table, at, source}, &attributes);
