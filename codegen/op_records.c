@@ -267,7 +267,7 @@ static bool read_collective(MlirOperation op, NncCollective *out) {
                          .from = (NncDtype)nn_value_type(mlirOperationGetOperand(op, 0)).dtype,
                          .ranks = (int)nn_attr_i64(op, "ranks", 0),
                          .adds = nn_attr_bool(op, "adds", false),
-                         .fast = nn_attr_bool(op, "fast", false)};
+                         .fast = nn_attr_bool(op, "fast", false) && (t.dtype == NN_F32 || t.dtype == NN_F64)};
   return true;
 }
 

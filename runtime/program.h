@@ -205,7 +205,7 @@ typedef struct NncCollective {
   int64_t scratch_bytes;
   NncDtype from;     // of the operands: dtype, or f32 that is gathered in dtype
   int ranks;         // that have parts; 0: any number, which have none
-  bool adds, fast;   // fast: of f32 and f64 the engine's own sum, where it has one
+  bool adds, fast;   // fast: the engine's own sum, where it has one; of f32 or f64
 } NncCollective;
 
 // Steps of one lane run one after the other, those of several beside each other, but for their waits. Order as NnLane

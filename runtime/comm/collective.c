@@ -82,9 +82,7 @@ static void reduce_piece(const NncComm *comm, NncDtype dtype, char *data, int64_
   comm->all_gather(data, count, at);
 }
 
-static bool by_engine(const NncCollective *c) {
-  return c->fast && ranks.size > 1 && ranks.comm->sum && (c->dtype == NNC_F32 || c->dtype == NNC_F64);
-}
+static bool by_engine(const NncCollective *c) { return c->fast && ranks.size > 1 && ranks.comm->sum; }
 
 static void all_reduce(const NncCollective *c, char *data, void *staging) {
   int64_t size = dtype_bytes(c->dtype), piece = NNC_COLLECTIVE_PIECE / size;

@@ -89,10 +89,7 @@ static bool add_parts(const Collective *c, CUdeviceptr sum, CUdeviceptr parts, i
                           (void *[]){&sum, &parts, &count, &size, &goes_on});
 }
 
-static bool by_nccl(const Collective *c) {
-  const NncCollective *k = c->s->collective;
-  return k->fast && ranks.size > 1 && (k->dtype == NNC_F32 || k->dtype == NNC_F64);
-}
+static bool by_nccl(const Collective *c) { return c->s->collective->fast && ranks.size > 1; }
 
 static ncclDataType_t nccl_type(const Collective *c) {
   return c->s->collective->dtype == NNC_F32 ? ncclFloat32 : ncclFloat64;
