@@ -173,7 +173,7 @@ static void check_declaration(Elaborator *e, const AstItem *b) {
 }
 
 enum { MAX_MODELS = 200 };
-_Static_assert(2 * NNC_MAX_PHASES + 1 + MAX_MODELS <= NN_MAX_FUNCTIONS, "each has its functions");
+_Static_assert(2 * NNC_MAX_PHASES + 2 + MAX_MODELS <= NN_MAX_FUNCTIONS, "each has its functions; eval and decode");
 
 static void check_declarations(Elaborator *e) {
   for (int i = 0; i < e->file->n_items; i++) {
