@@ -8,6 +8,7 @@
 
 #include "runtime/library_internal.h"
 #include "runtime/runtime.h"
+#include "support/integers.h"
 
 // bf16 and f16 become f32 tile by tile; dk and dv are summed in f32 for a part at a time.
 enum { TILE_QUERIES = 64, TILE_KEYS = 64, BLOCK_ROWS = 6, KEYS_OF_UNIT = 256 };
@@ -97,7 +98,6 @@ typedef struct Loops {
 
 #define LOOPS "runtime/attention_loops.inc"
 #include "runtime/loops.inc"
-#include "support/integers.h"
 
 // ---------------------------------------------------------------------------------------------------------------------
 

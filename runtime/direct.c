@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "runtime/library_internal.h"
+#include "support/integers.h"
 
 enum { TILE_M = 64, TILE_N = 64, TILE_K = 64, STRIP = 16 };
 
@@ -86,7 +87,6 @@ static inline int64_t tile_size(int64_t n, int64_t first, int64_t tile) { return
 #define T double
 #define NAME(x) x##_f64
 #include "runtime/direct_loops.inc"
-#include "support/integers.h"
 
 static void multiply(const Product *p, NncDtype dtype) {
   int64_t tiles = p->groups * divide_up(p->m, TILE_M) * divide_up(p->n, TILE_N);

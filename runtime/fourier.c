@@ -9,6 +9,7 @@
 
 #include "runtime/library_internal.h"
 #include "runtime/runtime.h"
+#include "support/integers.h"
 
 enum { LONGEST_BESIDE = 16384, FEW_ROWS = 4, WORTH_THREADS = 1 << 13 };
 
@@ -34,7 +35,6 @@ typedef struct Loops {
 
 #define LOOPS "runtime/fourier_loops.inc"
 #include "runtime/loops.inc"
-#include "support/integers.h"
 
 // ---------------------------------------------------------------------------------------------------------------------
 

@@ -323,7 +323,7 @@ static bool can_carry(const Descent *descent) {
 
 // Makes values absent at the peak until it is within the budget, best score first. False when that cannot be.
 static bool lower_peak(Descent *descent) {
-  enum { AT_ONCE = 16 };   // then the lanes are looked at again; in large problems after each
+  enum { AT_ONCE = 16 };   // then the lanes are looked at again; in middling problems after each
   TierSearch *search = descent->search;
   int64_t excess = search->at[descent->peak].live - search->budget;
   double *score = allocate_array((size_t)search->n, sizeof *score);
