@@ -166,10 +166,19 @@ def group_lines(program, module: nn.Module, optimizer: optim.Optimizer, schedule
     return ['group     ' + ', '.join(f'"{p}"' for p in patterns(members, all_names)) + f', {what}' for members, what in groups if members and what]
 
 
+def of_data(name: str, inputs: list) -> str:
+    """Of what the loss reads from the data, where an input of the model has its name already."""
+    while name in inputs:
+        name += '_true'
+    return name
+
+
 def loss_lines(program, call: str, tensors: list, extra: str, types: dict) -> list[str]:
     """The line of the data, that of the outputs where there are several, and the loss."""
     inputs = [snake_case(v.hint or 'x') for v in program.inputs]
-    outputs, given = [t[1:] for t in tensors if t[0] == '>'], [t for t in tensors if t[0] != '>']
+    outputs = [t[1:] for t in tensors if t[0] == '>']
+    tensors, types = [of_data(t, inputs) for t in tensors], {of_data(n, inputs): t for n, t in types.items()}
+    given = [t for t in tensors if t[0] != '>']
     if len(outputs) != len(program.outputs):
         raise NotInLanguage(f'the module has {len(program.outputs)} outputs, and {call} is of {len(outputs)}: give a module that returns what the loss reads, or write the loss into the text')
     scores, rank = f'{program.name}({", ".join(inputs)})', len(program.outputs[0].shape)

@@ -120,6 +120,19 @@ def test_losses(tmp_path, text):
     assert text in trains_alike(tmp_path, module, loss, targets, torch.optim.SGD(module.parameters(), lr=0.01))
 
 
+class Named(nn.Linear):
+    def forward(self, target):
+        return super().forward(target)
+
+
+def test_an_input_with_the_name_of_what_the_data_has(tmp_path):
+    module = Named(6, 4).double()
+    sgd = torch.optim.SGD(module.parameters(), lr=0.01)
+    assert 'data      target, target_true = ' in trains_alike(tmp_path, module, F.mse_loss, (0, REAL), sgd)
+    text = trains_alike(tmp_path, module, smooth, (0, REAL), sgd, example=REAL)
+    assert 'loss      smooth(named(target), target_true)' in text and 'target_true=f32[N, 4]' in text
+
+
 def test_negative_log_likelihood(tmp_path):
     module = nn.Sequential(nn.Linear(6, 4), nn.LogSoftmax(-1)).double()
     loss = nn.NLLLoss(weight=torch.tensor([1, 2, 0.5, 3]).double())
