@@ -103,7 +103,7 @@ def settings(optimizer: optim.Optimizer, group: dict, scheduled: bool) -> dict:
         raise NotInLanguage('a scheduler has set the rate of the optimizer: give it as scheduler=, or an optimizer without one, and write `schedule` into the text')
     values = dict(group)
     for key, parts in PARTS.items():
-        if isinstance(group.get(key), tuple):
+        if isinstance(group.get(key), (tuple, list)):
             values.update(zip(parts, group[key]))
     if scheduled:
         values['lr'] = group.get('max_lr', group['initial_lr'])

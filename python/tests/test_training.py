@@ -155,6 +155,7 @@ OPTIMIZERS = {
     'adadelta(lr=1.0, rho=0.8)': lambda p: torch.optim.Adadelta(p, rho=0.8),
     'adamax(lr=0.002, weight_decay=0.1)': lambda p: torch.optim.Adamax(p, weight_decay=0.1),
     'nadam(lr=0.002, weight_decay=0.1, decoupled_weight_decay=true)': lambda p: torch.optim.NAdam(p, weight_decay=0.1, decoupled_weight_decay=True),
+    'nadam(lr=0.002, beta1=0.7)': lambda p: torch.optim.NAdam(p, betas=[0.7, 0.999]),
     'radam(lr=0.001, beta2=0.9)': lambda p: torch.optim.RAdam(p, betas=(0.9, 0.9)),
     'adafactor(lr=0.01, d=2.0)': lambda p: torch.optim.Adafactor(p, d=2.0),
 }
