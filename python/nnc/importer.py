@@ -190,7 +190,7 @@ def from_torch(module: torch.nn.Module, example_inputs: Sequence | torch.Tensor,
     example_inputs: a tensor or a tuple of them, whose shapes the program has; their first axis becomes `dim N`. kwargs: further arguments of forward.
     loss: torch.nn.functional.cross_entropy, mse_loss or another loss that the language has, a functools.partial of it, or its module; with it the train section is written.
     targets: examples of what the data has beside the inputs, with which the loss may be any function of outputs and targets; it becomes a block.
-    optimizer: one of torch.optim that the language has; SGD(lr=0.01) without it. scheduler: of this optimizer, whose step() is called for each step of it.
+    optimizer: one of torch.optim that the language has; without it that of the scheduler, or SGD(lr=0.01). scheduler: of this optimizer, whose step() is called for each step of it.
     Raises ImportFailed, with a line for each operation that the language does not have, and ValueError for a loss, an optimizer or a scheduler that it does not have; nothing is written then.
     """
     if isinstance(example_inputs, Mapping):

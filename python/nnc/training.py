@@ -207,6 +207,10 @@ def own_loss(program, module: nn.Module, loss: Any, targets: Sequence) -> tuple[
 
 def train_section(program, module: nn.Module, loss: Any, optimizer: optim.Optimizer | None, scheduler: Any = None, targets: Sequence | None = None) -> str:
     """`targets`: examples, where the loss may be one of one's own."""
+    its = getattr(scheduler, 'optimizer', optimizer)
+    optimizer = optimizer or its
+    if its is not optimizer:
+        raise NotInLanguage('the scheduler is of another optimizer than optimizer=')
     optimizer = optimizer or optim.SGD([p for p in module.parameters() if p.requires_grad], lr=0.01)
     if type(optimizer) not in OPTIMIZERS:
         raise NotInLanguage(f'optimizer {type(optimizer).__name__}: {", ".join(o.__name__ for o in OPTIMIZERS)} of torch.optim')

@@ -193,6 +193,17 @@ def test_schedules(tmp_path, text):
     assert text in trains_alike(tmp_path, module, F.mse_loss, (0, REAL), optimizer, SCHEDULES[text](optimizer), steps=6)
 
 
+def test_the_optimizer_of_a_scheduler(tmp_path):
+    module = nn.Linear(6, 4).double()
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.1, momentum=0.9)
+    scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)
+    from_torch(module, torch.randn(8, 6).double(), tmp_path / 'm.nn', loss=F.mse_loss, scheduler=scheduler)
+    text = (tmp_path / 'm.nn').read_text()
+    assert 'optimizer sgd(lr=0.1, momentum=0.9)' in text and 'schedule  exponential(gamma=0.9)' in text
+    with pytest.raises(NotInLanguage, match='another optimizer'):
+        from_torch(module, torch.randn(8, 6).double(), tmp_path / 'm.nn', loss=F.mse_loss, scheduler=scheduler, optimizer=torch.optim.SGD(module.parameters(), lr=0.1))
+
+
 def test_groups(tmp_path):
     module = nn.Sequential(nn.Linear(6, 5), nn.BatchNorm1d(5), nn.Tanh(), nn.Linear(5, 4)).double()
     decays = [p for p in module.parameters() if p.ndim > 1]
