@@ -75,23 +75,23 @@ def attention(t, q, k, v, mask, dropout_p, causal, scale, gqa):
         scale = None
     names = dict(causal=(causal, False), scale=(scale, None), dropout=(dropout_p, 0.0))
     queries, keys = t.shape(q)[-2], t.shape(k)[-2]
+    if isinstance(mask, Known) and (bool(mask.tensor.all()) if mask.tensor.dtype == torch.bool else not mask.tensor.any()):
+        mask = None
+    fits = len(t.shape(q)) == 4 and t.shape(k)[-1] == t.shape(v)[-1] and (mask is None or list(t.shape(mask)[-1:]) == [keys])      # what the language's attention takes
     if isinstance(mask, Known):
-        if bool(mask.tensor.all()) and mask.tensor.dtype == torch.bool or (mask.tensor.is_floating_point() and not mask.tensor.any()):
-            mask = None
-        elif lower_triangle(mask.tensor, queries, keys):
+        if lower_triangle(mask.tensor, queries, keys):
             names['causal'], mask = (True, False), None
-        elif window_of(mask.tensor, queries, keys):
+        elif fits and window_of(mask.tensor, queries, keys):
             window, is_causal = window_of(mask.tensor, queries, keys)
             names.update(causal=(is_causal, False), window=window)
             mask = None
     if causal and queries != keys:
         raise Unsupported('scaled_dot_product_attention with is_causal and fewer queries than keys')
-    if len(t.shape(q)) == 4 and t.shape(k)[-1] == t.shape(v)[-1]:
+    if fits:
         if mask is not None:
             shape = [1] * (4 - len(t.shape(mask))) + t.shape(mask)
             names['bias' if t.is_float(mask) else 'mask'] = mask if shape == t.shape(mask) else call('reshape', mask, shape)
         return call('attention', q, k, v, **names)
-    need('window' not in names, 'attention in a window of queries, keys and values [N, H, T, D]')
     need(t.shape(q)[:-2] == t.shape(k)[:-2], 'attention with a mask and grouped heads: repeat keys and values')
     scale = 1 / math.sqrt(t.shape(q)[-1]) if scale is None else scale
     scores = call('matmul', Op('*', [q, Const(scale)]), call('transpose', k))

@@ -192,6 +192,25 @@ def test_a_bias_is_no_mask(form, within):
     check(module, (x,))
 
 
+class Plain(torch.nn.Module):
+    def __init__(self, values, one, mask):
+        super().__init__()
+        self.qk, self.v, self.one, self.mask = torch.nn.Linear(8, 16), torch.nn.Linear(8, values), one, mask
+
+    def forward(self, x):
+        q, k, v = (y if self.one else y.unflatten(-1, (2, -1)).transpose(1, 2) for y in (*self.qk(x).chunk(2, -1), self.v(x)))
+        return torch.nn.functional.scaled_dot_product_attention(q, k, v, self.mask if self.mask.dtype == torch.bool else self.mask.to(x.dtype))
+
+
+NEAR = (torch.arange(6)[:, None] - torch.arange(6)).abs() < 2
+
+
+@pytest.mark.parametrize('values, one, mask', [(8, True, NEAR), (12, False, NEAR), (8, False, torch.randn(6, 1))])
+def test_attention_that_the_language_has_as_products(values, one, mask):
+    """Of one head without its axis, values of another width, one number for all keys of a query."""
+    check(Plain(values, one, mask), (torch.randn(2, 6, 8),))
+
+
 class Grouped(torch.nn.Module):
     def __init__(self):
         super().__init__()
