@@ -79,7 +79,7 @@ def attention(t, q, k, v, mask, dropout_p, causal, scale, gqa):
         mask = None
     fits = len(t.shape(q)) == 4 and t.shape(k)[-1] == t.shape(v)[-1] and (mask is None or list(t.shape(mask)[-1:]) == [keys])      # what the language's attention takes
     if isinstance(mask, Known):
-        if lower_triangle(mask.tensor, queries, keys):
+        if (fits or queries == keys) and lower_triangle(mask.tensor, queries, keys):      # causal_mask counts from the first key
             names['causal'], mask = (True, False), None
         elif fits and window_of(mask.tensor, queries, keys):
             window, is_causal = window_of(mask.tensor, queries, keys)

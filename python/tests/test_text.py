@@ -192,6 +192,21 @@ def test_a_bias_is_no_mask(form, within):
     check(module, (x,))
 
 
+class Later(torch.nn.Module):
+    def __init__(self, values):
+        super().__init__()
+        self.qk, self.v = torch.nn.Linear(8, 16), torch.nn.Linear(8, values)
+
+    def forward(self, x):
+        q, k, v = (y.unflatten(-1, (2, -1)).transpose(1, 2) for y in (*self.qk(x).chunk(2, -1), self.v(x)))
+        return torch.nn.functional.scaled_dot_product_attention(q[:, :, 2:], k, v, torch.ones(4, 6, dtype=torch.bool).tril(2))
+
+
+@pytest.mark.parametrize('values', [8, 12])
+def test_the_last_queries_look_back(values):
+    check(Later(values), (torch.randn(2, 6, 8),))
+
+
 class Plain(torch.nn.Module):
     def __init__(self, values, one, mask):
         super().__init__()
