@@ -9,7 +9,7 @@ import torch
 
 from .text import number, snake_case
 
-STATE = re.compile(r'^( *)state (\w+)(?: as "[^"]*")?: .*\n', re.MULTILINE)
+STATE = re.compile(r'^( *)state (\w+)(?: as "([^"]*)")?: .*\n', re.MULTILINE)
 LARGEST = 4096      # elements of `tensor`
 
 
@@ -57,7 +57,9 @@ def loss_block(program, loss: Any, outputs: list, targets: list) -> tuple[str, s
 
 def constant(made, m: re.Match) -> str:
     """A tensor in place of a state, which would have a path of its own in the file of weights."""
-    value = next(t for n, t in made.weights.items() if n.split('.')[-1] == m[2])
+    value = made.weights.get(m[3] or m[2])
+    if value is None:
+        raise NotABlock(f'loss {made.name}: constants {m[3]} of a loop: one tensor of them all')
     if value.numel() > LARGEST:
         raise NotABlock(f'loss {made.name}: a constant of {value.numel()} numbers: read it from the data, as a target')
     return f'{m[1]}{m[2]} = {tensor_literal(value)}\n'

@@ -243,6 +243,52 @@ def test_losses_of_ones_own(tmp_path):
     assert 'first, second = pair(x)' in text and 'loss      margin(first, second, label)' in text
 
 
+class Weighed(nn.Module):
+    def __init__(self, weight):
+        super().__init__()
+        self.register_buffer('weight', torch.tensor(weight).double())
+
+    def forward(self, x):
+        return (self.weight * x).square().mean()
+
+
+class Ridge(Weighed):
+    def forward(self, x):
+        return (self.weight * x).abs().mean()
+
+
+class Terms(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.ridge, self.error = Ridge([0.5, 0.25, 2.0, 4.0]), Weighed([1.0, 2.0, 3.0, 5.0])
+
+    def forward(self, y, target):
+        return self.error(y - target) + self.ridge(y)
+
+
+class Rounds(nn.Module):
+    def __init__(self):
+        super().__init__()
+        for i in range(13):
+            self.register_buffer(f'{"scale" if i < 6 else "shift"}{i}', torch.rand(4))
+
+    def forward(self, y, target):
+        for i in range(13):
+            y = torch.tanh(y * getattr(self, f'scale{i}') if i < 6 else y + getattr(self, f'shift{i}'))
+        return (y - target).square().mean()
+
+
+def test_constants_of_a_loop_in_a_loss(tmp_path):
+    with pytest.raises(NotInLanguage, match='constants loss.* of a loop'):
+        from_torch(Pair(1), torch.randn(8, 6), tmp_path / 'm.nn', loss=Rounds(), targets=torch.randn(8, 4))
+
+
+def test_constants_of_a_loss_that_have_one_name(tmp_path):
+    module = Pair(1).double()
+    trains_alike(tmp_path, module, Terms(), (0, REAL), torch.optim.SGD(module.parameters(), lr=0.01), example=REAL)
+    assert (tmp_path / 'm.nn').read_text().count('= tensor([') == 2
+
+
 class Words(nn.Module):
     def __init__(self):
         super().__init__()
