@@ -19,6 +19,8 @@ def recognise(items: list, constants: dict):
         for i in s.node.meta['reads'].values():
             if i not in made and i not in constants and i not in sources:
                 sources.append(i)
+            if isinstance(constants.get(i), torch.Tensor) and constants[i].numel() > 1:
+                return None
     last = items[-1]
     if len(sources) != 1 or not isinstance(last.node.meta['val'], torch.Tensor) or sources[0].meta['val'].shape != last.node.meta['val'].shape:
         return None

@@ -323,6 +323,19 @@ def test_infinity_is_a_large_number():
     check(Masked(), (torch.randn(2, 5, 8),))
 
 
+class Weighed(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer('weight', torch.rand(4))
+
+    def forward(self, x):
+        return torch.tanh(self.weight * x)
+
+
+def test_a_module_of_constants_is_no_activation():
+    check(torch.nn.Sequential(torch.nn.Linear(3, 4), Weighed()), (torch.randn(2, 3),))
+
+
 class Dilated(torch.nn.Module):
     def __init__(self, inputs: int, channels: int, dilation: int):
         super().__init__()
