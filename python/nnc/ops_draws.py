@@ -4,12 +4,12 @@ from __future__ import annotations
 import torch
 
 from .text import call
-from .torch_ops import Known, need, op
+from .torch_ops import INTEGERS, Known, need, op
 
 
 @op('empty', 'new_empty', 'empty_like')
 def empty(t, *rest):
-    return Known(torch.zeros(t.out.shape))
+    return Known(torch.zeros(t.out.shape, dtype=INTEGERS.get(t.out.dtype)))
 
 
 @op('bernoulli')

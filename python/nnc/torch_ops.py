@@ -90,6 +90,7 @@ class Context:
 
 
 DTYPES = {torch.bool: 'i1', torch.uint8: 'u8', torch.int32: 'i32', torch.int64: 'i64', torch.int16: 'i32', torch.int8: 'i32'}
+INTEGERS = {'i64': torch.int64, 'i32': torch.int32, 'u8': torch.uint8, 'i1': torch.bool}
 
 
 def dtype_name(dtype: torch.dtype) -> str:

@@ -12,6 +12,7 @@ from torch.optim import lr_scheduler
 
 from .loss import LARGEST, NotABlock, loss_block, tensor_literal
 from .text import number, snake_case
+from .torch_ops import INTEGERS
 
 REDUCTION = {'reduction': ('reduction', 'mean')}
 MARGIN = {'margin': ('margin', 0), **REDUCTION}
@@ -51,9 +52,6 @@ if hasattr(optim, 'Muon'):     # since torch 2.9
     OPTIMIZERS[optim.Muon] = ('muon', {'lr': 1e-3, 'weight_decay': 0.1, 'momentum': 0.95, 'nesterov': True, 'a': 3.4445, 'b': -4.775, 'c': 2.0315, 'eps': 1e-7, 'ns_steps': 5, 'adjust_lr_fn': 'original'})
 PARTS = {'betas': ('beta1', 'beta2'), 'eps': ('eps1', 'eps2'), 'ns_coefficients': ('a', 'b', 'c')}     # PyTorch's tuples
 REFUSED = {'dampening': 0, 'maximize': False}
-
-
-INTEGERS = {'i64': torch.int64, 'i32': torch.int32, 'u8': torch.uint8, 'i1': torch.bool}
 
 
 class NotInLanguage(ValueError):

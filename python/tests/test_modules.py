@@ -324,3 +324,21 @@ def test_modes_stay():
 def test_what_is_drawn():
     text = convert(Layer(drawn), (torch.randn(4, 6),)).text
     assert 'normal(2.0, 1.0, [4, 5])' in text and 'uniform(-1.0, 1.0, [4, 5])' in text and 'randint(2, 5, [4, 1])' in text and 'randint(0, 3, [4, 5])' in text
+
+
+class Shifted(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words = nn.Embedding(9, 4)
+
+    def forward(self, tokens):
+        before, either = torch.empty_like(tokens), tokens.new_empty(tokens.shape, dtype=torch.bool)
+        before[:, 0] = 8
+        before[:, 1:] = tokens[:, :-1]
+        either[:, :2] = tokens[:, :2] > 3
+        either[:, 2:] = True
+        return self.words(before) * either[..., None]
+
+
+def test_what_is_written_into_an_empty_tensor_has_its_type():
+    check(Shifted(), (torch.randint(0, 8, (2, 5)),))
