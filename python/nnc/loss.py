@@ -40,7 +40,7 @@ def names_of(loss: Any, count: int) -> list[str]:
 def loss_block(program, loss: Any, outputs: list, targets: list) -> tuple[str, str, dict[str, str]]:
     """The block's text and name, and its arguments with their types: the outputs, then the targets."""
     from .importer import convert
-    module = Loss(loss, names_of(loss, len(outputs) + len(targets))).train()
+    module = Loss(loss, names_of(loss, len(outputs) + len(targets)))
     name = snake_case(getattr(loss, '__name__', type(loss).__name__))
     name = name if re.fullmatch(r'[a-z]\w*', name) and name not in (program.name, 'lambda') else 'criterion'
     inputs = (*outputs, *targets)

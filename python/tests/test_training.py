@@ -266,6 +266,13 @@ class Terms(nn.Module):
         return self.error(y - target) + self.ridge(y)
 
 
+def test_a_loss_keeps_its_mode(tmp_path):
+    loss = nn.Sequential(nn.Dropout(), Weighed([1.0, 2.0, 3.0, 5.0]).eval()).eval()
+    loss.forward = lambda y, target: loss[1](loss[0](y - target))
+    from_torch(Pair(1), torch.randn(8, 6), tmp_path / 'm.nn', loss=loss, targets=torch.randn(8, 4))
+    assert not any(m.training for m in loss.modules()) and 'dropout' not in (tmp_path / 'm.nn').read_text()
+
+
 class Rounds(nn.Module):
     def __init__(self):
         super().__init__()
