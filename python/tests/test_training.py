@@ -171,9 +171,19 @@ def test_optimizers(tmp_path, text):
 def test_muon(tmp_path):
     """In f32: PyTorch computes its products in bf16."""
     module = nn.Linear(6, 4, bias=False)
-    from_torch(module, torch.randn(8, 6), str(tmp_path / 'm.nn'), loss=F.mse_loss, optimizer=torch.optim.Muon(module.parameters(), lr=0.02, adjust_lr_fn='match_rms_adamw'))
-    assert 'optimizer muon(lr=0.02, adjust_lr_fn="match_rms_adamw")' in (tmp_path / 'm.nn').read_text()
-    nnc.compile(tmp_path / 'm.nn', compiler=os.environ.get('NNC', 'nnc'))
+    optimizer = torch.optim.Muon(module.parameters(), lr=0.2, adjust_lr_fn='match_rms_adamw')
+    from_torch(module, torch.randn(8, 6), str(tmp_path / 'm.nn'), loss=F.mse_loss, optimizer=optimizer)
+    assert 'optimizer muon(lr=0.2, adjust_lr_fn="match_rms_adamw")' in (tmp_path / 'm.nn').read_text()
+    net = nnc.compile(tmp_path / 'm.nn', compiler=os.environ.get('NNC', 'nnc'), options={'weights': tmp_path / 'm.safetensors'})
+    x, target = torch.randn(8, 6), torch.randn(8, 4)
+    first = F.mse_loss(module(x), target).item()
+    for _ in range(10):
+        optimizer.zero_grad()
+        want = F.mse_loss(module(x), target)
+        want.backward()
+        optimizer.step()
+        assert abs(net.step(input=x, target=target)['loss'] - want.item()) <= 1e-2 * want.item()
+    assert want.item() < 0.9 * first
 
 
 SCHEDULES = {
@@ -182,7 +192,9 @@ SCHEDULES = {
     'schedule  polynomial(power=2)\n    steps     6': lambda o: torch.optim.lr_scheduler.PolynomialLR(o, 6, 2),
     'schedule  cosine(min=0.001)\n    steps     6': lambda o: torch.optim.lr_scheduler.CosineAnnealingLR(o, 6, eta_min=0.001),
     'schedule  cosine_restarts(T_0=2, T_mult=2)': lambda o: torch.optim.lr_scheduler.CosineAnnealingWarmRestarts(o, 2, 2),
-    'steps     6': lambda o: torch.optim.lr_scheduler.OneCycleLR(o, max_lr=0.1, total_steps=6, cycle_momentum=False),
+    'schedule  cosine_restarts(T_0=2, min=0.01)': lambda o: torch.optim.lr_scheduler.CosineAnnealingWarmRestarts(o, 2, eta_min=0.01),
+    'schedule  one_cycle(pct_start=0.3, div_factor=25.0, final_div_factor=10000.0)\n    steps     6': lambda o: torch.optim.lr_scheduler.OneCycleLR(o, max_lr=0.1, total_steps=6, cycle_momentum=False),
+    'schedule  one_cycle(pct_start=0.5, div_factor=4.0, final_div_factor=8.0)\n    steps     6': lambda o: torch.optim.lr_scheduler.OneCycleLR(o, max_lr=0.1, total_steps=6, pct_start=0.5, div_factor=4, final_div_factor=8, cycle_momentum=False),
 }
 
 
