@@ -304,6 +304,8 @@ REFUSED = {
     'largest norm': (lambda: Occurrences(max_norm=1.0), 'normalise what is looked up'), 'normal': (lambda: Layer(lambda y: y + torch.normal(0.0, 1.0, (4, 5))), 'torch.randn'),
     'within torch': (lambda: Layer(lambda y: torch.cat([y, y.sum()])), r'test_modules.py:\d+: .*torch.cat.*: torch.export cannot trace it: RuntimeError: zero-dimensional'),
     'softplus': (lambda: Layer(nn.Softplus(threshold=1)), 'threshold below 20'), 'bits': (lambda: Layer(lambda y: y * (y.long() & 3)), 'integers'), 'towards zero': (lambda: Layer(lambda y: y * torch.div(y.long(), 3, rounding_mode='trunc')), 'x // y'),
+    'running instance norm': (lambda: Layer(nn.Sequential(nn.Unflatten(0, (1, 4)), nn.InstanceNorm1d(4, track_running_stats=True))), 'track_running_stats=False'),
+    'spectral norm': (lambda: Layer(nn.utils.parametrizations.spectral_norm(nn.Linear(5, 5))), r'\(_SpectralNorm\): writes the buffer'),
 }
 
 

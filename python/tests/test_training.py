@@ -354,7 +354,8 @@ def test_what_a_train_section_cannot_have(tmp_path):
              ('size_average', dict(loss=functools.partial(F.mse_loss, size_average=False))), ('Rprop', dict(optimizer=torch.optim.Rprop(module.parameters()))),
              ('dampening=0.5', dict(optimizer=torch.optim.SGD(module.parameters(), momentum=0.9, dampening=0.5))), ('AdamW is that', dict(optimizer=torch.optim.Adam(module.parameters(), decoupled_weight_decay=True))),
              ('none of the module', dict(optimizer=torch.optim.SGD([*module.parameters(), nn.Parameter(torch.ones(1))]))), ('give it as scheduler=', dict(optimizer=scheduled)),
-             ('of several rates', dict(optimizer=scheduled, scheduler=scheduler)), ('without cycles of the momentum', dict(optimizer=sgd, scheduler=rate.OneCycleLR(sgd, max_lr=1, total_steps=10)))]
+             ('of several rates', dict(optimizer=scheduled, scheduler=scheduler)), ('without cycles of the momentum', dict(optimizer=sgd, scheduler=rate.OneCycleLR(sgd, max_lr=1, total_steps=10))),
+             *(('OneCycleLR with cosines', dict(scheduler=rate.OneCycleLR(sgd, max_lr=1, total_steps=10, cycle_momentum=False, **more))) for more in (dict(three_phase=True), dict(anneal_strategy='linear')))]
     for reason, given in cases:
         with pytest.raises(NotInLanguage, match=reason):
             from_torch(module, torch.randn(8, 6), str(tmp_path / 'm.nn'), **{'loss': F.mse_loss, **given})
