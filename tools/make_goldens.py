@@ -319,7 +319,7 @@ def main():
     zoo('clip', dict(N=4, size=8, patch=4, T=6, vocabulary=20, embed=6, image_width=8, image_layers=2, image_heads=2, text_width=8, text_layers=2, text_heads=2),
         losses.Clip(8, 4, 6, 20, 6, 8, 2, 2), {'image': ('f', (4, 3, 8, 8), 0), 'text': ('I32', (4, 6), 20)},
         no_decay(lambda n, p: n.endswith('bias') or 'ln_' in n or n == 'logit_scale', adamw, 0.2, lr=5e-4, betas=(0.9, 0.98), eps=1e-6), schedule=warmup(2000), loss_of=carried)
-    make('vq_vae', 'test/models/vq_vae.nn', sizes(N=12, size=8, hidden=16, K=6, D=4), losses.VqVae(16, 6, 4), {'x': ('f', (12, 3, 8, 8), 0)}, all_of(adam, lr=2e-4), loss_of=carried)
+    make('vq_vae', 'test/models/vq_vae.nn', sizes(N=24, size=8, hidden=16, K=6, D=4), losses.VqVae(16, 6, 4), {'x': ('f', (24, 3, 8, 8), 0)}, all_of(adam, lr=2e-4), loss_of=carried)
     noise = ('f', (3, 1, 8, 8), 0)
     make('ddpm', 'test/models/ddpm.nn', sizes(N=3, size=8, width=16, steps=40), models.DiffusionUnet(1, 16, 40, linear=True), {'x': noise, 'noise': noise, 't': ('I32', (3,), 40)},
          all_of(adam, lr=2e-4), clip=1.0, ema=0.999, loss_of=lambda y, data: {'loss': F.mse_loss(y[0], data['noise'])})
