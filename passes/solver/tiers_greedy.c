@@ -361,17 +361,23 @@ static void free_descent(Descent *descent) {
   free(descent->insertions);
 }
 
+// The highest peak above the budget, and by how much; false where there is none or the plan is not legal.
+static bool find_peak(Descent *descent, TierCost *cost) {
+  *cost = tier_evaluate(descent->search, descent->plan);
+  if (!cost->legal || cost->overflow <= 0) return false;
+  descent->peak = -1;
+  measure(descent);
+  if (descent->peak < 0) return false;
+  descent->excess = descent->search->at[descent->peak].live - descent->search->budget;
+  return true;
+}
+
 void tier_descend(TierSearch *search, TierPlan *plan, double noise) {
   Descent descent = {.search = search, .plan = plan, .noise = noise};
   descent.values = allocate_array((size_t)search->n, sizeof *descent.values);
   bool in_order = tier_is_middling(search) && (noise == 0 || remat_random_below(&search->random, 2) == 0);
-  while (!tier_is_over(search)) {
-    TierCost cost = tier_evaluate(search, plan);
-    if (!cost.legal || cost.overflow <= 0) break;
-    descent.peak = -1;
-    measure(&descent);
-    if (descent.peak < 0) break;
-    descent.excess = search->at[descent.peak].live - search->budget;
+  TierCost cost;
+  while (!tier_is_over(search) && find_peak(&descent, &cost)) {
     descent.in_time = !search->is_quick && can_carry(&descent);
     // In the order in which bytes are short, so that each copy is over when its bytes are needed.
     if (descent.in_time && in_order)
@@ -397,13 +403,8 @@ void tier_fill(TierSearch *search, TierPlan *plan, double noise) {
   Descent descent = {.search = search, .plan = plan, .noise = noise, .fills = true, .in_time = true};
   descent.values = allocate_array((size_t)search->n, sizeof *descent.values);
   double from = 0, to = -1;
-  while (!tier_is_over(search)) {
-    TierCost cost = tier_evaluate(search, plan);
-    if (!cost.legal || cost.overflow <= 0) break;
-    descent.peak = -1;
-    measure(&descent);
-    if (descent.peak < 0) break;
-    descent.excess = search->at[descent.peak].live - search->budget;
+  TierCost cost;
+  while (!tier_is_over(search) && find_peak(&descent, &cost)) {
     if (to < 0) to = descent.time[descent.peak];
     if ((descent.peak = find_over(&descent, from)) < 0 || descent.time[descent.peak] > to) break;
     list_touches(&descent);
