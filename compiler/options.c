@@ -295,6 +295,9 @@ static int check_ranks(const Options *options) {
   if (options->bucket && !options->shard)
     return options_misused("nnc", "--bucket=%s goes with --shard", options->bucket);
   if (options->fast_reduce && !options->shard) return options_misused("nnc", "--fast-reduce goes with --shard");
+  bool by_mpi = codegen_mpi(0) && (!options->mpi || strcmp(options->mpi, "none") != 0);
+  if (options->fast_reduce && !by_mpi && strcmp(options->target, "host") == 0)
+    return options_misused("nnc", "--fast-reduce goes with an MPI or with --target=cuda: TCP has no sums of its own");
   if (options->mpi && !options->shard) return options_misused("nnc", "--mpi=%s goes with --shard", options->mpi);
   return -1;
 }

@@ -82,7 +82,8 @@ void print_summary(const Options *options, MlirModule module) {
   MlirOperation top = mlirModuleGetOperation(module), train = nn_module_train(module);
   nn_attr_str(top, ATTR_model, name, sizeof name, options->output);
   if (options->fast_reduce)
-    fprintf(stderr, "%s: sums over ranks are the engine's own: the bits depend on the number of ranks\n", name);
+    fprintf(stderr, "%s: sums over ranks are %s: the bits depend on the number of ranks\n", name,
+            strcmp(options->target, "host") == 0 ? "the MPI's own, by TCP in the order of ranks" : "NCCL's own");
   print_bytes(nn_attr_i64(top, ATTR_arena, 0), arena, sizeof arena);
   print_bytes(nn_attr_i64(top, ATTR_persistent, 0), persistent, sizeof persistent);
   fprintf(stderr, "%s: %s arena, %s of it parameters", name, arena, persistent);

@@ -212,7 +212,9 @@ static void print_ranks(void) {
   }
   printf("  gradients     in %lld bucket%s of at most %s, staging %s\n", (long long)buckets, buckets == 1 ? "" : "s",
          print_bytes(largest, size, sizeof size), print_bytes(staging, scratch, sizeof scratch));
-  if (fast) printf("  sums          the engine's own: the bits depend on the number of ranks\n");
+  if (fast)
+    printf("  sums          %s: the bits depend on the number of ranks\n",
+           nnc_program.cuda ? "NCCL's own" : "the MPI's own, by TCP in the order of ranks");
   if (chains)
     printf("  statistics    from rank to rank, in %lld message%s\n", (long long)chains, chains == 1 ? "" : "s");
 }

@@ -1,5 +1,6 @@
 // In front of an MPI (LD_PRELOAD): it takes calls of fewer threads, as MPI_THREADS says, `serialized` or `funneled`,
-// and a call that then is not allowed ends the process.
+// and a call that then is not allowed ends the process. With MPI_SUMS it tells at the end how often it was asked for a
+// sum.
 #include <mpi.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -9,7 +10,7 @@
 
 static int level = MPI_THREAD_MULTIPLE;
 static pthread_t first;
-static atomic_int inside;
+static atomic_int inside, sums, scattered;
 
 static void enter(const char *name) {
   if (level == MPI_THREAD_FUNNELED && !pthread_equal(pthread_self(), first)) {
@@ -40,6 +41,22 @@ CALL(Iallgatherv,
       MPI_Request *r),
      (from, n, t, to, count, at, u, c, r))
 CALL(Test, (MPI_Request * r, int *done, MPI_Status *status), (r, done, status))
+
+int MPI_Iallreduce(const void *from, void *to, int n, MPI_Datatype t, MPI_Op op, MPI_Comm c, MPI_Request *r) {
+  sums++;
+  return PMPI_Iallreduce(from, to, n, t, op, c, r);
+}
+
+int MPI_Ireduce_scatter_block(const void *from, void *to, int n, MPI_Datatype t, MPI_Op op, MPI_Comm c,
+                              MPI_Request *r) {
+  scattered++;
+  return PMPI_Ireduce_scatter_block(from, to, n, t, op, c, r);
+}
+
+int MPI_Finalize(void) {
+  if (getenv("MPI_SUMS")) printf("%d sums, %d scattered\n", sums, scattered);
+  return PMPI_Finalize();
+}
 
 int MPI_Init_thread(int *argc, char ***argv, int required, int *provided) {
   const char *threads = getenv("MPI_THREADS");
