@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""What ends several ranks, and what is left then: failures.py NNC FOLDER MODELS MPIRUN... [--kills=N] [--mpi=NAME] [--target=NAME]
+"""What ends several ranks, and what is left then: failures.py NNC FOLDER MODELS MPIRUN... [--kills=N [--seed=S]] [--mpi=NAME] [--target=NAME]
 
 With --kills it kills each of four ranks N times instead, while they save after every step: at random times and, every other, during a save.
 """
 import os, random, re, shutil, signal, subprocess, sys, time
 from same_bytes import ENVIRONMENT, differences, make_data
 
-KILLS = next((int(a[8:]) for a in sys.argv if a.startswith("--kills=")), 0)
+KILLS, SEED = [next((int(a[len(name):]) for a in sys.argv if a.startswith(name)), n) for name, n in (("--kills=", 0), ("--seed=", 1))]
 MPI, TARGET = [a for a in sys.argv[1:] if a.startswith("--mpi=")], [a for a in sys.argv[1:] if a.startswith("--target=")]
-nnc, folder, models, *mpirun = [a for a in sys.argv[1:] if not a.startswith("--kills=") and a not in MPI + TARGET]
+nnc, folder, models, *mpirun = [a for a in sys.argv[1:] if not a.startswith(("--kills=", "--seed=")) and a not in MPI + TARGET]
 TRAIN = ["train", f"--data={folder}", "--threads=1", "-q"]
 
 def checkpoint(name): return f"{folder}/{name}.safetensors"
@@ -95,7 +95,7 @@ def stopped_together(what, program):
 def is_saving(name): return any(f.startswith(f"{name}.safetensors.") and f.endswith(".tmp") for f in os.listdir(folder))
 
 def kill_often(program):
-    draw, name, bad, longest, saving = random.Random(1), "often", 0, 0, 0
+    draw, name, bad, longest, saving = random.Random(SEED), "often", 0, 0, 0
     for i in range(KILLS * 4):
         rank, resume = i % 4, ["--resume"] if os.path.exists(checkpoint(name)) else []
         for left_over in [f for f in os.listdir(folder) if f.endswith(".tmp")]:
