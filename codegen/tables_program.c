@@ -116,24 +116,28 @@ static int add_data(Text *t, MlirAttribute list) {
   return n;
 }
 
-static int add_groups(Text *t, MlirAttribute list) {
-  int n = mlirAttributeIsNull(list) ? 0 : (int)mlirArrayAttrGetNumElements(list);
-  text_add(t, "static const NncGroup groups[] = {\n");
-  for (int i = 0; i < n; i++) {
-    MlirAttribute g = mlirArrayAttrGetElement(list, i);
-    text_add(t, "  {%.17g,%.17g,%.17g},\n", number(entry(g, "lr"), 0), number(entry(g, "beta1"), 0),
-             number(entry(g, "beta2"), 0));
-  }
-  text_add(t, "  {0}};\n");
-  return n;
-}
-
 // The statements of a function of two numbers, as the frontend wrote them.
 static void add_schedule(Text *t, const char *name, MlirAttribute schedule) {
   if (mlirAttributeIsNull(schedule)) return;
   MlirStringRef body = mlirStringAttrGetValue(schedule);
   text_add(t, "#include <math.h>\nstatic double %s(double step, double steps) {\n  (void)step, (void)steps;\n%.*s}\n",
            name, (int)body.length, body.data);
+}
+
+static int add_groups(Text *t, MlirAttribute list) {
+  int n = mlirAttributeIsNull(list) ? 0 : (int)mlirArrayAttrGetNumElements(list);
+  Text rows = {0};
+  for (int i = 0; i < n; i++) {
+    MlirAttribute g = mlirArrayAttrGetElement(list, i), rate = entry(g, "rate");
+    char *name = text_format("rate_%d", i);
+    add_schedule(t, name, rate);
+    text_add(&rows, "  {%.17g,%.17g,%.17g,%s},\n", number(entry(g, "lr"), 0), number(entry(g, "beta1"), 0),
+             number(entry(g, "beta2"), 0), mlirAttributeIsNull(rate) ? "0" : name);
+    free(name);
+  }
+  text_add(t, "static const NncGroup groups[] = {\n%.*s  {0}};\n", (int)rows.size, rows.size ? rows.data : "");
+  text_free(&rows);
+  return n;
 }
 
 static int add_phases(Text *t, MlirAttribute list) {

@@ -168,6 +168,7 @@ typedef struct Group {
   const AstItem *optimizer;
   const Value *value;        // of each of its arguments, from the third on
   double lr, beta1, beta2;   // of them, where it has them
+  const char *rate;          // where the learning rate is an expression of the step: as C; lr is 1 then
   bool frozen;
   bool matched;
 } Group;
@@ -463,6 +464,8 @@ bool optimizer_keeps(Elaborator *e, const char *state);   // some update has a s
 // elaborate_schedule.c
 // s NULL: there is no line; rate: the optimizer's; *text: as C
 bool settings_schedule(Elaborator *e, const AstStmt *s, double rate, const char **text);
+// An argument `lr`: a number, or, where it follows from the step, a tensor, which is valid no longer, and *text: as C.
+bool settings_rate(Elaborator *e, const AstExpr *x, Value *value, const char **text);
 void schedule_check_line(Elaborator *e, const AstStmt *s, const AstExpr *x);
 
 // elaborate_settings.c

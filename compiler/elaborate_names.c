@@ -110,7 +110,7 @@ static void check_setting(Elaborator *e, const AstStmt *s) {
   if (!settings_known(e, s) || is_setting(s, "data") || is_setting(s, "eval") || is_setting(s, "parameters")) return;
   settings_check_line(e, s);
   int outside = e->frame->n;
-  if (is_setting(s, "schedule")) {
+  if (is_setting(s, "optimizer") || is_setting(s, "group")) {   // of lr=
     know(e, &(AstName){.text = "step", .pos = s->pos});
     know(e, &(AstName){.text = "steps", .pos = s->pos});
   }

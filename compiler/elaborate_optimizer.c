@@ -46,6 +46,22 @@ static double number_of(const AstItem *o, const Value *value, const char *name, 
   return otherwise;
 }
 
+// The arguments of an optimizer or a group; an `lr` that follows from the step becomes g->rate.
+static bool eval_arguments(Elaborator *e, int n, const AstArg *from, CallArg *args, Group *g) {
+  bool ok = true;
+  for (int i = 0; i < n; i++) {
+    bool rate = from[i].name.text && strcmp(from[i].name.text, "lr") == 0;
+    if (!rate) {
+      ok = eval_args(e, 1, &from[i], &args[i]) && ok;
+      continue;
+    }
+    args[i] = (CallArg){.name = from[i].name.text, .name_pos = from[i].name.pos, .pos = from[i].value->pos};
+    ok = settings_rate(e, from[i].value, &args[i].value, &g->rate) && ok;
+    if (g->rate) args[i].value = value_float(1);
+  }
+  return ok;
+}
+
 // Reads arguments into the values that g begins with.
 static bool read_arguments(Elaborator *e, AstPos pos, const char *of, bool is_group, int n_args, const CallArg *args,
                            Group *g) {
@@ -73,7 +89,8 @@ static bool read_call(Elaborator *e, AstPos pos, const AstExpr *x, Group *g) {
   int n = call ? x->call.n_args : 0;
   const char *name = call ? x->call.callee : x->text;
   CallArg *args = elaborator_alloc(e, sizeof *args * (size_t)(n + 1));
-  if (n && !eval_args(e, n, x->call.args, args)) return false;
+  g->rate = NULL;
+  if (n && !eval_arguments(e, n, x->call.args, args, g)) return false;
   g->optimizer = method_named(e, AST_OPTIMIZER, x->pos, name);
   return g->optimizer && read_arguments(e, pos, name, false, n, args, g);
 }
@@ -115,9 +132,7 @@ static bool read_group_line(Elaborator *e, const AstStmt *s, const Group *base) 
   int first = n_patterns + (own != NULL);
   CallArg *args = elaborator_alloc(e, sizeof *args * (size_t)(n + 1));
   Group g = {.pos = s->pos, .patterns = elaborator_alloc(e, sizeof *g.patterns * (size_t)(n + 1))};
-  if (!eval_args(e, n_patterns, s->setting.args, args) ||
-      !eval_args(e, n - first, s->setting.args + first, args + n_patterns))
-    return false;
+  if (!eval_args(e, n_patterns, s->setting.args, args)) return false;
   for (; g.n_patterns < n_patterns; g.n_patterns++) {
     if (!pattern_of(e, &args[g.n_patterns])) return false;
     g.patterns[g.n_patterns] = args[g.n_patterns].value.s;
@@ -126,9 +141,12 @@ static bool read_group_line(Elaborator *e, const AstStmt *s, const Group *base) 
   if (e->n_groups > MAX_LISTED) return elaborator_give_up(e, s->pos, "a program has at most %d groups", MAX_LISTED);
   g.optimizer = base->optimizer;
   g.value = base->value;
+  g.rate = base->rate;
   if (own && !read_call(e, s->pos, own, &(Group){0})) return false;
   if (own) g.value = NULL, read_call(e, s->pos, own, &g);
-  if (!read_arguments(e, s->pos, "group", true, n - first, args + n_patterns, &g)) return false;
+  if (!eval_arguments(e, n - first, s->setting.args + first, args + n_patterns, &g) ||
+      !read_arguments(e, s->pos, "group", true, n - first, args + n_patterns, &g))
+    return false;
   PUSH(e, e->groups, e->n_groups, e->cap_groups, g);
   return true;
 }
@@ -165,8 +183,9 @@ void optimizer_write_groups(Elaborator *e) {
         named_attr(e, "beta1", float_attr(e, g->beta1)),
         named_attr(e, "beta2", float_attr(e, g->beta2)),
         named_attr(e, "frozen", bool_attr(e, g->frozen)),
+        named_attr(e, "rate", text_attr(e, g->rate ? g->rate : "")),
     };
-    groups[i] = mlirDictionaryAttrGet(e->ctx, (intptr_t)(sizeof entries / sizeof entries[0]), entries);
+    groups[i] = mlirDictionaryAttrGet(e->ctx, (g->rate ? 5 : 4), entries);
   }
   set_module_attr(e, ATTR_groups, mlirArrayAttrGet(e->ctx, e->n_groups, groups));
 }

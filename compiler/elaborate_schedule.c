@@ -1,8 +1,8 @@
 // Schedules of the learning rate: which one and its arguments. A schedule is written in the language
 // (compiler/library/schedules.nn, or the program's own): of the number of the step, from 1, of the steps in all and of
-// the optimizer's rate it computes the factor that the rates of all groups are multiplied by. A `schedule` line may
-// also be the rate itself, an expression of `step` and `steps`. The numbers are computed by the program before each
-// step: what is elaborated here, scalars of f64, becomes C.
+// the optimizer's rate it computes the factor that the rates of all groups are multiplied by. The `lr` of an optimizer
+// or a group may also be the rate itself, an expression of `step` and `steps`. The numbers are computed by the program
+// before each step: what is elaborated here, scalars of f64, becomes C.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -101,7 +101,7 @@ static bool write_function(Elaborator *e, const Function *f, AstPos pos, MlirVal
     char number[64];
     const char *pattern = pattern_of(op, number, sizeof number), *value = pattern ? text_of(e, f, pattern, op) : NULL;
     if (!value || nn_value_type(mlirOperationGetResult(op, 0)).rank > 0) {
-      elaborator_error(e, pos, "a schedule is a number that follows from step and steps");
+      elaborator_error(e, pos, "a learning rate is a number that follows from step and steps");
       elaborator_hint(e, "operators, where, minimum, maximum, exp, log, sqrt, sin, cos, tanh, abs and floor");
       return false;
     }
@@ -145,71 +145,95 @@ static bool call_schedule(Elaborator *e, const AstExpr *x, const AstItem *item, 
   return call_block(e, item, pos, &(AstName){0}, item->n_parameters, all, result);
 }
 
-// An expression of the step, where the line does not name a schedule.
-static bool is_expression(const Elaborator *e, const AstExpr *x) {
-  if (x->kind == AST_NAME)
-    return strcmp(x->text, "step") == 0 || strcmp(x->text, "steps") == 0 || find_variable(e->globals, x->text);
-  if (x->kind == AST_CALL)
-    return !method_of(e, AST_SCHEDULE, x->call.callee) &&
-           (find_block(e, x->call.callee) || function_find(e, x->call.callee));
-  return true;
+// The schedule that the line names; without a line the factor is 1.
+static bool factor_of(Elaborator *e, const AstExpr *x, AstPos pos, double rate, Value *factor) {
+  const char *name = !x ? "constant" : x->kind == AST_NAME ? x->text : x->call.callee;
+  const AstItem *item = method_named(e, AST_SCHEDULE, x ? x->pos : pos, name);
+  return item && call_schedule(e, x, item, pos, rate, factor);
 }
 
-static bool evaluate(Elaborator *e, const AstExpr *x, AstPos pos, double rate, Value *factor) {
-  if (!x || !is_expression(e, x)) {
-    const char *name = !x ? "constant" : x->kind == AST_NAME ? x->text : x->call.callee;
-    const AstItem *item = method_named(e, AST_SCHEDULE, x ? x->pos : pos, name);
-    return item && call_schedule(e, x, item, pos, rate, factor);
-  }
-  if (!eval(e, x, factor)) return false;
-  return value_binary(e, x->pos, "/", *factor, value_float(rate > 0 ? known_rate(rate) : 1), factor);
-}
-
-static bool is_number(Elaborator *e, AstPos pos, Value v) {
+static bool is_number(Elaborator *e, AstPos pos, Value v, const char *what) {
   bool scalar = v.kind == VALUE_TENSOR && nn_value_type(v.tensor).rank == 0 && nn_value_type(v.tensor).dtype == NN_F64;
   return scalar || v.kind == VALUE_INT || v.kind == VALUE_FLOAT ||
-         elaborator_error(e, pos, "a schedule must be a number, found %s", value_describe(e, v));
+         elaborator_error(e, pos, "%s must be a number, found %s", what, value_describe(e, v));
 }
 
 // Constants, which were computed at compile time.
-static bool is_finite(Elaborator *e, const Function *f, AstPos pos) {
+static bool is_finite(Elaborator *e, const Function *f, AstPos pos, const char *what) {
   NN_FOREACH_OP (op, f->block) {
     if (nn_op_of(op) == NN_OP_constant && !isfinite(nn_attr_f64(op, "value", 0)))
-      return elaborator_error(e, pos, "the schedule is not a finite number");
+      return elaborator_error(e, pos, "%s is not a finite number", what);
   }
   return true;
+}
+
+// A function of `step` and `steps`, which is only elaborated to be written as C.
+typedef struct OfStep {
+  Function *function, *outer;
+  Frame frame;
+  NnDtype dtype;
+} OfStep;
+
+// own_first: names of the program come before `step` and `steps`.
+static void begin_of_step(Elaborator *e, OfStep *o, AstPos pos, bool own_first) {
+  Frame *train = e->frame;
+  *o = (OfStep){.outer = e->function, .dtype = e->dtype};
+  o->function = function_begin(e, "schedule", MODE_PREDICT);
+  frame_push(e, &o->frame, NULL, pos, path_create(e, ""));
+  e->dtype = o->frame.precision = NN_F64;
+  for (int i = 0; i < train->n; i++)
+    set_variable(e, train->variables[i].name, train->variables[i].pos, train->variables[i].value)->broken =
+        train->variables[i].broken;
+  for (int i = 0; i < 2; i++) {
+    MlirValue number = function_add_input(e, given[i], nn_scalar(NN_F64), false, NULL);
+    bool own = find_variable(train, given[i]) || find_variable(e->globals, given[i]);
+    if (!own || !own_first) set_variable(e, given[i], pos, value_tensor(number));
+  }
+}
+
+static bool write_of_step(Elaborator *e, const OfStep *o, AstPos pos, Value v, const char *what, const char **text) {
+  MlirValue value;
+  return is_number(e, pos, v, what) && value_to_tensor(e, pos, v, NN_F64, &value) &&
+         is_finite(e, o->function, pos, what) && write_function(e, o->function, pos, value, text);
+}
+
+static void end_of_step(Elaborator *e, OfStep *o) {
+  frame_pop(e);
+  e->dtype = o->dtype;
+  function_discard(o->function);
+  e->function = o->outer;
 }
 
 bool settings_schedule(Elaborator *e, const AstStmt *s, double rate, const char **text) {
   AstPos pos = s ? s->pos : e->train->pos;
   const AstExpr *x = s && s->setting.n_args == 1 && !s->setting.args[0].name.text ? s->setting.args[0].value : NULL;
-  if (s && !x) return elaborator_error(e, s->pos, "'schedule' needs a name and its arguments, or a rate");
-  Function *outer = e->function, *f = function_begin(e, "schedule", MODE_PREDICT);
-  Frame frame, *train = e->frame;
-  NnDtype dtype = e->dtype;
+  if (s && (!x || (x->kind != AST_NAME && x->kind != AST_CALL))) {
+    elaborator_error(e, x ? x->pos : s->pos, "'schedule' needs a name and its arguments");
+    elaborator_hint(e, "a rate by the number of the step is the optimizer's: lr=1e-3 * minimum(step / 100, 1)");
+    return false;
+  }
+  OfStep of;
   Value factor;
-  MlirValue value;
-  frame_push(e, &frame, NULL, pos, path_create(e, ""));
-  e->dtype = frame.precision = NN_F64;
-  for (int i = 0; i < train->n; i++)
-    set_variable(e, train->variables[i].name, train->variables[i].pos, train->variables[i].value)->broken =
-        train->variables[i].broken;
-  for (int i = 0; i < 2; i++)
-    set_variable(e, given[i], pos, value_tensor(function_add_input(e, given[i], nn_scalar(NN_F64), false, NULL)));
-  bool ok = evaluate(e, x, pos, rate, &factor) && is_number(e, pos, factor) &&
-            value_to_tensor(e, pos, factor, NN_F64, &value) && is_finite(e, f, x ? x->pos : pos) &&
-            write_function(e, f, pos, value, text);
-  frame_pop(e);
-  e->dtype = dtype;
-  function_discard(f);
-  e->function = outer;
+  begin_of_step(e, &of, pos, false);
+  bool ok = factor_of(e, x, pos, rate, &factor) && write_of_step(e, &of, x ? x->pos : pos, factor, "a schedule", text);
+  end_of_step(e, &of);
+  return ok;
+}
+
+bool settings_rate(Elaborator *e, const AstExpr *x, Value *value, const char **text) {
+  OfStep of;
+  begin_of_step(e, &of, x->pos, true);
+  bool ok = eval(e, x, value);
+  *text = NULL;
+  if (ok && value->kind == VALUE_TENSOR) ok = write_of_step(e, &of, x->pos, *value, "'lr'", text);
+  end_of_step(e, &of);
   return ok;
 }
 
 void schedule_check_line(Elaborator *e, const AstStmt *s, const AstExpr *x) {
   Option *options;
   int n, *place;
-  if (is_expression(e, x) || (x->kind != AST_NAME && x->kind != AST_CALL)) return;
+  if (x->kind != AST_NAME && x->kind != AST_CALL) return;
   const char *callee = x->kind == AST_NAME ? x->text : x->call.callee;
   const AstItem *item = method_named(e, AST_SCHEDULE, x->pos, callee);
   if (!item || !options_of(e, item, 0, N_GIVEN, given, &n, &options, &place)) return;

@@ -218,7 +218,12 @@ void settings_check_line(Elaborator *e, const AstStmt *s) {
 bool settings_read_phase(Elaborator *e, Phase *phase) {
   bool ok = settings_optimizer(e, settings_find(e, "optimizer"), phase);
   double rate = ok ? e->groups[phase->first_group].lr : INFINITY;
-  ok = settings_schedule(e, settings_find(e, "schedule"), rate, &phase->schedule) && ok;
+  const AstStmt *schedule = settings_find(e, "schedule");
+  if (schedule && ok && e->groups[phase->first_group].rate) {
+    ok = elaborator_error(e, schedule->pos, "the optimizer's 'lr' is an expression of the step: there is no schedule");
+    elaborator_hint(e, "leave the line away, or give the optimizer a number");
+  }
+  ok = settings_schedule(e, schedule, rate, &phase->schedule) && ok;
   return read_number(e, "clip", OPTION_REAL, 0, OPTION_BIG, &phase->clip_norm, &phase->clips) && ok;
 }
 

@@ -116,7 +116,7 @@ static const Known functions[] = {
 };
 
 static const Known words[] = {
-    {"step", "a rate by the number of the step is a line of its own: schedule 1e-3 * minimum(step / 100, 1)"},
+    {"step", "the number of the step is known in lr= of an optimizer or a group: lr=1e-3 * minimum(step / 100, 1)"},
     {"return", "a body's value is its last expression: leave the word away"},
     {"def", "write block f(x) { … }, and model for what predict runs"},
     {"fn", "write block f(x) { … }"},

@@ -353,6 +353,8 @@ bool nnc_open_hdf5(const NncData *d, const NncFunction *f, const char *folder, s
 
 typedef struct NncGroup {   // optimizer parameter group, as far as the runtime needs it
   double lr, beta1, beta2;
+  // the learning rate in a step, counted from 1, of so many, whatever the schedule; NULL: lr times that
+  double (*rate)(double step, double steps);
 } NncGroup;
 
 // A part of each step with a loss, an optimizer and parameters of its own: functions "train.<name>" and, with gradient

@@ -5,22 +5,23 @@
 #include "runtime/runtime.h"
 
 // A phase counts the steps that it is run in.
-static double factor(const NncPhase *p, int64_t step, int64_t total) {
+static double rate_of(const NncPhase *p, const NncGroup *g, int64_t step, int64_t total) {
   int64_t runs = total / p->every;
-  return p->schedule ? p->schedule((double)(step / p->every + 1), (double)(runs > 0 ? runs : 1)) : 1;
+  double now = (double)(step / p->every + 1), all = (double)(runs > 0 ? runs : 1);
+  return g->rate ? g->rate(now, all) : g->lr * (p->schedule ? p->schedule(now, all) : 1);
 }
 
 double schedule_rate(int phase, int64_t step, int64_t total) {
   NncPhase p = program_phase(phase);
-  return nnc_program.groups[p.first_group].lr * factor(&p, step, total);
+  return rate_of(&p, &nnc_program.groups[p.first_group], step, total);
 }
 
 void schedule_fill(double *hyper, int64_t n, int phase, int64_t step, int64_t total) {
   NncPhase p = program_phase(phase);
-  double number = (double)(step / p.every + 1), rate = factor(&p, step, total);
+  double number = (double)(step / p.every + 1);
   for (int i = 0; i < nnc_program.n_groups; i++) {
     const NncGroup *g = &nnc_program.groups[i];
-    hyper[3 * i] = g->lr * rate;
+    hyper[3 * i] = rate_of(&p, g, step, total);
     hyper[3 * i + 1] = 1 - pow(g->beta1, number);
     hyper[3 * i + 2] = 1 - pow(g->beta2, number);
   }
@@ -30,7 +31,13 @@ void schedule_fill(double *hyper, int64_t n, int phase, int64_t step, int64_t to
   if (n > 3 * nnc_program.n_groups + 2) hyper[3 * nnc_program.n_groups + 2] = number;
 }
 
+// Of the first group; the others keep what they are beside it.
 void schedule_set_rate(double *hyper, double rate) {
   const NncGroup *g = nnc_program.groups;
-  for (int i = 0; i < nnc_program.n_groups; i++) hyper[3 * i] = i && g[0].lr > 0 ? rate * (g[i].lr / g[0].lr) : rate;
+  double first = hyper[0];
+  for (int i = 0; i < nnc_program.n_groups; i++) {
+    bool by_hand = g[0].rate || g[i].rate;
+    double part = by_hand ? hyper[3 * i] : g[i].lr, whole = by_hand ? first : g[0].lr;
+    hyper[3 * i] = i && whole > 0 ? rate * (part / whole) : rate;
+  }
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes test/compiler/Inputs/schedules.json with PyTorch: the learning rates of schedule lines in 40 steps with lr=0.5.
+"""Makes test/compiler/Inputs/schedules.json with PyTorch: the learning rates of schedule lines in 40 steps with lr=0.5, and those of `lr=EXPRESSION`.
 
 usage: make_schedules.py
 PyTorch's schedulers where it has one, else the formula again. A warm-up of w steps is (step + 1) / (w + 1). Needs PyTorch; nothing in `make check` does.
@@ -52,13 +52,12 @@ golden = {
         LR * (4e-6 + (1 - 4e-6) * 0.5 * (1 + math.cos(math.pi * i / (STEPS - 1)))) for i in range(1, STEPS)
     ],
     'mine(share=0.25)': [LR if s < 10 else 0.125 for s in range(1, STEPS + 1)],
-    '0.3 * minimum(step / 10, (10 / step) ** half)': [0.3 * min(s / 10, (10 / s) ** 0.5) for s in range(1, STEPS + 1)],
-    'where(step > steps / 2, 0.1, 0.2)': [0.1 if s > 20 else 0.2 for s in range(1, STEPS + 1)],
-    '0.1 * cast(cast(step / 3, "i32"), "f64")': [0.1 * (s // 3) for s in range(1, STEPS + 1)],
-    '0.5 ** (cast(step, "i32") // 7)': [0.5 ** (s // 7) for s in range(1, STEPS + 1)],
-    '0.5 ** ((5 - cast(step, "i32")) // -3 + 4)': [0.5 ** ((5 - s) // -3 + 4) for s in range(1, STEPS + 1)],
-    '0.1 * (1 + cast(step, "i32") % 3)': [0.1 * (1 + s % 3) for s in range(1, STEPS + 1)],
-    '0.25': [0.25] * STEPS,
+    'lr=0.3 * minimum(step / 10, (10 / step) ** half)': [0.3 * min(s / 10, (10 / s) ** 0.5) for s in range(1, STEPS + 1)],
+    'lr=where(step > steps / 2, 0.1, 0.2)': [0.1 if s > 20 else 0.2 for s in range(1, STEPS + 1)],
+    'lr=0.1 * cast(cast(step / 3, "i32"), "f64")': [0.1 * (s // 3) for s in range(1, STEPS + 1)],
+    'lr=0.5 ** (cast(step, "i32") // 7)': [0.5 ** (s // 7) for s in range(1, STEPS + 1)],
+    'lr=0.5 ** ((5 - cast(step, "i32")) // -3 + 4)': [0.5 ** ((5 - s) // -3 + 4) for s in range(1, STEPS + 1)],
+    'lr=0.1 * (1 + cast(step, "i32") % 3)': [0.1 * (1 + s % 3) for s in range(1, STEPS + 1)],
 }
 
 

@@ -9,7 +9,10 @@
 #include "runtime/runtime.h"
 #include "test/check.h"
 
-static const NncGroup groups[] = {{.lr = 0.1, .beta1 = 0.9, .beta2 = 0.99}, {.lr = 0.01, .beta1 = 0.5, .beta2 = 0.5}};
+static double by_hand(double step, double steps) { return step / (4 * steps); }
+static const NncGroup groups[] = {{.lr = 0.1, .beta1 = 0.9, .beta2 = 0.99},
+                                  {.lr = 0.01, .beta1 = 0.5, .beta2 = 0.5},
+                                  {.lr = 1, .beta1 = 0.5, .beta2 = 0.5, .rate = by_hand}};
 static const char *const names[] = {"x", "y"};
 static const char *const files[] = {"x.npy", "y.npy"};
 static const NncData data[] = {{.split = "train",
@@ -25,7 +28,7 @@ const NncProgram nnc_program = {.model = "test",
                                 .source = "test.nn",
                                 .device = &nnc_device_host,
                                 .schedule = schedule,
-                                .n_groups = 2,
+                                .n_groups = 3,
                                 .groups = groups,
                                 .accumulate = 1,
                                 .n_data = 1,
@@ -89,12 +92,15 @@ static void test_permutation(void) {
 
 static void test_schedule(void) {
   CHECK(schedule_rate(0, 4, 20) == 0.1 * 0.25, "a step is counted from 1");
-  double hyper[9];
-  schedule_fill(hyper, 9, 0, 4, 5);
-  CHECK(hyper[0] == 0.1 && hyper[3] == 0.01, "rates of the groups");
+  double hyper[12];
+  schedule_fill(hyper, 12, 0, 4, 5);
+  CHECK(hyper[0] == 0.1 && hyper[3] == 0.01 && hyper[6] == 0.25, "rates of the groups");
   CHECK(fabs(hyper[1] - (1 - pow(0.9, 5))) < 1e-15 && fabs(hyper[5] - (1 - pow(0.5, 5))) < 1e-15, "bias corrections");
-  CHECK(hyper[6] == 1, "the only micro-batch is all of a step");
-  CHECK(hyper[7] == 1 && hyper[8] == 5, "the only rank is the last, and the step is counted from 1");
+  CHECK(hyper[9] == 1, "the only micro-batch is all of a step");
+  CHECK(hyper[10] == 1 && hyper[11] == 5, "the only rank is the last, and the step is counted from 1");
+  schedule_set_rate(hyper, 0.2);
+  CHECK(hyper[0] == 0.2 && fabs(hyper[3] - 0.02) < 1e-15 && hyper[6] == 0.5,
+        "%g %g: the groups beside a rate of the library", hyper[3], hyper[6]);
 }
 
 static void test_init(void) {
