@@ -88,8 +88,9 @@ double chain_work(const Chain *chain, int units);
 
 int chain_units(const ChainTable *table, int64_t bytes);
 
-// Bytes of the values made in stages [i, k) that stages [k, j) use. `forward`: in their forward parts.
-int64_t chain_held(const Chain *chain, int i, int k, int j, bool forward);
+// Bytes of the values made in stages [i, k) that stages [k, j) use; in *forward, which may be NULL, of those that their
+// forward parts use.
+int64_t chain_held(const Chain *chain, int i, int k, int j, int64_t *forward);
 // Bytes of the values made before stage i that only stages [k, j) use, so that they go when those are done.
 int64_t chain_gain(const Chain *chain, int i, int k, int j);
 // Bytes held by option o of stage i while stages [i + 1, j) run.

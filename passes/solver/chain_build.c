@@ -139,7 +139,7 @@ static void run_range(Build *build, int i, int j, int right, int memory) {
   } else {
     int k = i + choice / 2, stay = choice % 2, inner = build->n_made;
     hold(build, i, k, j, -1);
-    run_range(build, k, j, right, memory - chain_units(table, chain_held(chain, i, k, j, false)));
+    run_range(build, k, j, right, memory - chain_units(table, chain_held(chain, i, k, j, NULL)));
     give_up(build, inner, k, stay);
     memory += chain_units(table, chain_gain(chain, i, k, j));
     if (right) memory += chain_units(table, chain->stages[j - 1].kept);

@@ -9,14 +9,18 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
-int64_t chain_held(const Chain *chain, int i, int k, int j, bool forward) {
+int64_t chain_held(const Chain *chain, int i, int k, int j, int64_t *forward) {
   const ChainStage *stage = &chain->stages[k];
-  int64_t bytes = 0;
+  int64_t bytes = 0, sooner = 0;
   for (int c = 0; c < stage->n_crossing; c++) {
     const ChainCrossing *crossing = &stage->crossing[c];
-    if (crossing->stage >= i && (forward ? crossing->next_forward : crossing->next_use) < j) bytes += crossing->bytes;
+    int64_t counted = crossing->stage >= i ? crossing->bytes : 0;
+    bytes += crossing->next_use < j ? counted : 0;
+    sooner += crossing->next_forward < j ? counted : 0;
   }
+  if (forward) *forward = sooner;
   return bytes;
 }
 
@@ -102,9 +106,69 @@ static int share_slots(const Chain *chain, int *slot) {
 
 // ---- the program ----
 
+// States of one range, by memory, and the choice that takes them where it is cheaper: `ahead` and what comes later and
+// sooner. Of the latter the last is all there is where `constant`.
+typedef struct Cut {
+  float *cost;
+  int16_t *choice;
+  const float *later, *sooner;
+  float ahead;
+  int16_t code;
+} Cut;
+
+typedef void TakeCut(const Cut *cut, int n, bool constant);
+
+// Eight at a time.
+typedef float Costs __attribute__((vector_size(32), aligned(4)));
+typedef int32_t Mask __attribute__((vector_size(32)));
+typedef int16_t Choices __attribute__((vector_size(16), aligned(2)));
+
+static inline __attribute__((always_inline)) void take_cut(const Cut *cut, int n, bool constant) {
+  const float *later = cut->later, *sooner = cut->sooner;
+  float ahead = cut->ahead, last = sooner[0];
+  int16_t code = cut->code;
+  int m = 0;
+  for (; m + 8 <= n; m += 8) {
+    Costs *cost = (Costs *)(void *)(cut->cost + m), was = *cost,
+          sum = ahead + *(const Costs *)(const void *)(later + m);
+    Choices *choice = (Choices *)(void *)(cut->choice + m);
+    if (constant) sum += last;
+    else sum += *(const Costs *)(const void *)(sooner + m);
+    Mask cheaper = sum < was;
+    Choices takes = __builtin_convertvector(cheaper, Choices);
+    *cost = (Costs)(((Mask)sum & cheaper) | ((Mask)was & ~cheaper));
+    *choice = (code & takes) | (*choice & ~takes);
+  }
+  for (; m < n; m++) {
+    float sum = ahead + later[m] + (constant ? last : sooner[m]);
+    if (sum < cut->cost[m]) cut->cost[m] = sum, cut->choice[m] = code;
+  }
+}
+
+static void take_cut_portable(const Cut *cut, int n, bool constant) {
+  if (constant) take_cut(cut, n, true);
+  else take_cut(cut, n, false);
+}
+
+#if defined(__x86_64__) && defined(__GNUC__)
+__attribute__((target("avx2"))) static void take_cut_avx2(const Cut *cut, int n, bool constant) {
+  if (constant) take_cut(cut, n, true);
+  else take_cut(cut, n, false);
+}
+#endif
+
+static TakeCut *choose_take_cut(void) {
+#if defined(__x86_64__) && defined(__GNUC__)
+  if (__builtin_cpu_supports("avx2")) return take_cut_avx2;
+#endif
+  return take_cut_portable;
+}
+
 typedef struct Solve {
   ChainTable *table;
   const double *ahead;   // cost of running stages before each
+  int64_t *gain;         // Owned; scratch: chain_gain of a range, by cut
+  TakeCut *take_cut;
 } Solve;
 
 static void update(ChainTable *table, size_t at, int m, float cost, int choice) {
@@ -146,63 +210,81 @@ static void solve_hold(const Solve *solve, int i, int j, int right) {
   }
 }
 
-static void solve_cut(const Solve *solve, int i, int k, int j, int right, int64_t peak) {
+// What a cut at k of stages [i, j) needs, in units of memory.
+typedef struct CutUnits {
+  int least, held, kept, gain;
+} CutUnits;
+
+static void solve_cut(const Solve *solve, int i, int k, int j, int right, const CutUnits *need) {
   ChainTable *table = solve->table;
-  const Chain *chain = table->chain;
+  const ChainStage *before = &table->chain->stages[k - 1];
   int units = table->units;
-  int64_t bytes = chain_held(chain, i, k, j, false), only_backward = bytes - chain_held(chain, i, k, j, true);
-  int held = chain_units(table, bytes), kept = chain_units(table, chain->stages[k - 1].kept);
-  int least = chain_units(table, peak + only_backward + chain->stages[j].other);
-  if (least < held) least = held;
-  int gain = chain_units(table, chain_gain(chain, i, k, j)) +
-             (right ? chain_units(table, chain->stages[j - 1].kept) : 0);
-  float ahead = (float)(solve->ahead[k] - solve->ahead[i]);
-  float *cost = table->cost + chain_state(table, i, j, right);
-  int16_t *choice = table->choice + chain_state(table, i, j, right);
-  const float *later = table->cost + chain_state(table, k, j, right);
-  watch_count(chain->graph->problem, 30 + units);
+  int gain = need->gain + (right ? chain_units(table, table->chain->stages[j - 1].kept) : 0);
+  size_t at = chain_state(table, i, j, right), rest = chain_state(table, k, j, right);
+  watch_count(table->chain->graph->problem, 30 + units);
   for (int stay = 0; stay < 2; stay++) {
     const float *sooner = table->cost + chain_state(table, i, k, stay);
-    int shift = gain - (stay ? kept : 0), m = least;
-    if (stay && kept == 0 && chain->stages[k - 1].leaf_cost[0] == chain->stages[k - 1].leaf_cost[1]) break;
+    int shift = gain - (stay ? need->kept : 0), m = need->least;
+    if (stay && need->kept == 0 && before->leaf_cost[0] == before->leaf_cost[1]) break;
     if (m < -shift) m = -shift;
-    int middle = units - (shift > 0 ? shift : 0);
-    int16_t code = (int16_t)(2 * (k - i) + stay);
-    for (; m <= middle; m++) {
-      float sum = ahead + later[m - held] + sooner[m + shift];
-      choice[m] = sum < cost[m] ? code : choice[m];
-      cost[m] = sum < cost[m] ? sum : cost[m];
+    int middle = units - (shift > 0 ? shift : 0);   // from there on there is more memory than the table has
+    for (int part = 0; part < 2; part++) {
+      int end = part ? units : middle;
+      if (m > end) continue;
+      Cut cut = {.cost = table->cost + at + m,
+                 .choice = table->choice + at + m,
+                 .later = table->cost + rest + m - need->held,
+                 .sooner = sooner + (part ? units : m + shift),
+                 .ahead = (float)(solve->ahead[k] - solve->ahead[i]),
+                 .code = (int16_t)(2 * (k - i) + stay)};
+      solve->take_cut(&cut, end - m + 1, part);
+      m = end + 1;
     }
-    for (; m <= units; m++) {
-      float sum = ahead + later[m - held] + sooner[units];
-      choice[m] = sum < cost[m] ? code : choice[m];
-      cost[m] = sum < cost[m] ? sum : cost[m];
-    }
+  }
+}
+
+// chain_gain(i, k, j) of all cuts k.
+static void list_gains(const Solve *solve, int i, int j) {
+  const ChainStage *stage = &solve->table->chain->stages[i];
+  memset(solve->gain + i, 0, (size_t)(j - i) * sizeof *solve->gain);
+  for (int c = 0; c < stage->n_crossing; c++) {
+    const ChainCrossing *crossing = &stage->crossing[c];
+    if (!crossing->early && crossing->next_use < j) solve->gain[crossing->next_use] += crossing->bytes;
+  }
+  for (int k = j - 2; k > i; k--) solve->gain[k] += solve->gain[k + 1];
+}
+
+static void solve_cuts(const Solve *solve, int i, int j) {
+  const ChainTable *table = solve->table;
+  const Chain *chain = table->chain;
+  int64_t peak = 0, other = chain->stages[j].other, forward = 0;   // forward: held at the cut before
+  list_gains(solve, i, j);
+  for (int k = i + 1; k < j; k++) {
+    int64_t run = forward + chain->stages[k - 1].run;
+    if (run > peak) peak = run;
+    if (chain_units(table, peak + other) > table->units) break;
+    int64_t held = chain_held(chain, i, k, j, &forward);
+    CutUnits need = {.least = chain_units(table, peak + held - forward + other),
+                     .held = chain_units(table, held),
+                     .kept = chain_units(table, chain->stages[k - 1].kept),
+                     .gain = chain_units(table, solve->gain[k])};
+    if (need.least < need.held) need.least = need.held;
+    for (int right = 0; right < 2; right++) solve_cut(solve, i, k, j, right, &need);
   }
 }
 
 static void solve_range(const Solve *solve, int i, int j) {
   ChainTable *table = solve->table;
-  const Chain *chain = table->chain;
   for (int right = 0; right < 2; right++) {
     size_t at = chain_state(table, i, j, right);
     for (int m = 0; m <= table->units; m++) {
       table->cost[at + (size_t)m] = INFINITY;
       table->choice[at + (size_t)m] = CHAIN_INFEASIBLE;
     }
-    if (j == i + 1) {
-      solve_leaf(solve, i, right);
-      continue;
-    }
-    solve_hold(solve, i, j, right);
-    int64_t peak = 0;
-    for (int k = i + 1; k < j; k++) {
-      int64_t bytes = chain_held(chain, i, k - 1, j, true) + chain->stages[k - 1].run;
-      if (bytes > peak) peak = bytes;
-      if (chain_units(table, peak + chain->stages[j].other) > table->units) break;
-      solve_cut(solve, i, k, j, right, peak);
-    }
+    if (j == i + 1) solve_leaf(solve, i, right);
+    else solve_hold(solve, i, j, right);
   }
+  solve_cuts(solve, i, j);
 }
 
 // Solves the states, shorter ranges first. False when it was told to give up.
@@ -230,10 +312,14 @@ ChainTable chain_solve(const Chain *chain, int units, double unit_bytes, bool (*
   double *ahead = allocate_array((size_t)n + 1, sizeof *ahead);
   for (int s = 0; s < n; s++) ahead[s + 1] = ahead[s] + chain->stages[s].run_cost;
   bool *solved = allocate_array((size_t)table.n_slots, sizeof *solved);
-  Solve solve = {.table = &table, .ahead = ahead};
+  Solve solve = {.table = &table,
+                 .ahead = ahead,
+                 .gain = allocate_array((size_t)n + 1, sizeof(int64_t)),
+                 .take_cut = choose_take_cut()};
   if (!solve_all(&solve, table.slot, solved, ends, context))
     for (size_t i = 0; i < states; i++) table.cost[i] = INFINITY, table.choice[i] = CHAIN_INFEASIBLE;
   free(solved);
+  free(solve.gain);
   free(ahead);
   return table;
 }
