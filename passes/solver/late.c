@@ -14,23 +14,26 @@ typedef struct LateGroup {
   int n, place;
 } LateGroup;
 
-static bool must_follow(const RematState *state, int next, int node) {
-  for (int i = state->input_start[next]; i < state->input_start[next + 1]; i++)
-    if (state->inputs[i] == node) return true;
-  for (int i = state->after_start[node]; i < state->after_start[node + 1]; i++)
-    if (state->after[i] == next) return true;
-  return false;
+// The first node of the plain order behind `last` that must follow one of the group; n_nodes when there is none.
+static int next_follower(const RematSearch *search, const LateGroup *group, int last) {
+  const RematState *state = &search->state;
+  const RematGraph *graph = &search->graph;
+  int first = state->n_nodes;
+  for (int g = 0; g < group->n; g++) {
+    int node = group->nodes[g], i = graph->user_start[node], end = graph->user_start[node + 1];
+    while (i < end && graph->users[i] <= last) i++;
+    if (i < end && graph->users[i] < first) first = graph->users[i];
+    for (i = state->after_start[node]; i < state->after_start[node + 1]; i++)
+      if (state->after[i] > last && state->after[i] < first) first = state->after[i];
+  }
+  return first;
 }
 
 // As late as may be: with all that follow it, at the end, where these are few; else alone, before the first of them.
-static LateGroup group_of(const RematState *state, int node) {
-  LateGroup group = {.nodes = {node}, .n = 1, .place = state->n_nodes};
-  int first = state->n_nodes;
-  for (int next = node + 1; next < state->n_nodes; next++) {
-    bool follows = false;
-    for (int i = 0; i < group.n && !follows; i++) follows = must_follow(state, next, group.nodes[i]);
-    if (!follows) continue;
-    if (group.n == 1) first = next;
+static LateGroup group_of(const RematSearch *search, int node) {
+  LateGroup group = {.nodes = {node}, .n = 1, .place = search->state.n_nodes};
+  int first = next_follower(search, &group, node);
+  for (int next = first; next < group.place; next = next_follower(search, &group, next)) {
     if (group.n > MOST_FOLLOWERS) return (LateGroup){.nodes = {node}, .n = 1, .place = first};
     group.nodes[group.n++] = next;
   }
@@ -49,11 +52,12 @@ static int compare_weights(const void *left, const void *right) {
 }
 
 int remat_list_late(const RematSearch *search, int most, int *nodes) {
+  enum { STEPS_NODE = 50 };
   const RematState *state = &search->state;
   LateNode *late = allocate_array((size_t)state->n_nodes, sizeof *late);
   int n = 0;
   for (int v = search->graph.forward_end; v < state->n_nodes; v++) {
-    LateGroup group = group_of(state, v);
+    LateGroup group = group_of(search, v);
     double bytes = 0, wait = group.place - group.n - v;
     for (int i = state->input_start[v]; i < state->input_start[v + 1]; i++)
       bytes += (double)state->bytes[state->inputs[i]];
@@ -63,12 +67,12 @@ int remat_list_late(const RematSearch *search, int most, int *nodes) {
   if (n > most) n = most;
   for (int i = 0; i < n; i++) nodes[i] = late[i].node;
   free(late);
-  watch_count(state->graph->problem, 4 * (int64_t)state->n_nodes * state->n_nodes);
+  watch_count(state->graph->problem, STEPS_NODE * (int64_t)(state->n_nodes - search->graph.forward_end));
   return n;
 }
 
 void remat_order_late(const RematSearch *search, int node, int *order) {
-  LateGroup group = group_of(&search->state, node);
+  LateGroup group = group_of(search, node);
   int at = 0, next = 0;
   for (int v = 0; v < search->state.n_nodes; v++) {
     if (v == group.place) {
