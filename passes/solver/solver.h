@@ -96,10 +96,14 @@ typedef enum RematItemKind {
 static inline int remat_item(const RematProblem *problem, RematItemKind kind, int node) {
   return (int)kind * problem->n_nodes + node;
 }
+// Compared rather than divided, which takes longer.
 static inline RematItemKind remat_item_kind(const RematProblem *problem, int item) {
-  return (RematItemKind)(item / problem->n_nodes);
+  int n = problem->n_nodes;
+  return (RematItemKind)((item >= REMAT_STORE * n) + (item >= REMAT_FETCH * n) + (item >= REMAT_FAR_HOME * n));
 }
-static inline int remat_item_node(const RematProblem *problem, int item) { return item % problem->n_nodes; }
+static inline int remat_item_node(const RematProblem *problem, int item) {
+  return item - (int)remat_item_kind(problem, item) * problem->n_nodes;
+}
 
 typedef struct RematSchedule {
   int n;                 // number of items

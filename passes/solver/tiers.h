@@ -74,6 +74,9 @@ typedef struct TierSearch {
   RematSchedule given;    // Owned; the best start, or the best without a far tier, when one is within the budgets
 } TierSearch;
 
+// The later of two times, none of which is NaN; fmax, which minds that, is a call.
+static inline double tier_later(double a, double b) { return a > b ? a : b; }
+
 static inline bool tier_is_middling(const TierSearch *search) {
   return search->n_executed > TIERS_SMALL && search->n_executed <= TIERS_LARGE;
 }

@@ -110,7 +110,7 @@ static bool trace(TierSearch *search, const TierPlan *plan) {
   int executed = 0;
   for (int v = 0; v < search->n; v++) search->nodes[v] = (TierNode){-1, -1, -1, -1, false, 0};
   for (int p = 0; p < plan->n; p++) {
-    int item = plan->items[p], kind = item / search->n, v = item - kind * search->n;
+    int kind = remat_item_kind(search->problem, plan->items[p]), v = plan->items[p] - kind * search->n;
     search->at[p] = (TierPosition){.last_use = p, .waiter = -1, .dead = -1, .next = -1, .far_last = p};
     if (kind == REMAT_EXECUTE) {
       executed += search->nodes[v].executed < 0;
@@ -147,7 +147,7 @@ static void wait_for_next_store(Timeline *line, int p) {
   const TierSearch *search = line->search;
   TierPosition *store = &line->search->at[search->stores[line->waited++]];
   store->waiter = p;
-  line->barrier = fmax(line->barrier, store->end);
+  line->barrier = tier_later(line->barrier, store->end);
   if (!store->is_pending) return;
   store->is_pending = false;
   line->pending -=
@@ -183,10 +183,10 @@ static void time_execution(Timeline *line, int p, int v) {
   TierSearch *search = line->search;
   const RematNode *node = &search->problem->nodes[v];
   double start = line->compute;
-  for (int i = 0; i < node->n_inputs; i++) start = fmax(start, search->nodes[node->inputs[i]].ready);
+  for (int i = 0; i < node->n_inputs; i++) start = tier_later(start, search->nodes[node->inputs[i]].ready);
   line->values += node->bytes;
   search->at[p].live = line->values + node->workspace;
-  start = fmax(start, wait_for_stores(line, p, v, search->at[p].live));
+  start = tier_later(start, wait_for_stores(line, p, v, search->at[p].live));
   search->at[p].start = start;
   search->at[p].end = line->compute = search->nodes[v].ready = start + node->cost;
   if (node->role != REMAT_UPDATE) return;
@@ -206,7 +206,7 @@ static void time_store(Timeline *line, int p, int v) {
   TierSearch *search = line->search;
   const RematNode *node = &search->problem->nodes[v];
   const RematTier *far = search->problem->far;
-  double start = fmax(line->out, search->nodes[v].ready);
+  double start = tier_later(line->out, search->nodes[v].ready);
   if (!node->home) {
     line->far += node->bytes;
     if (line->far > line->far_peak) line->far_peak = line->far;
@@ -214,7 +214,7 @@ static void time_store(Timeline *line, int p, int v) {
       if (!frees_far(search, line->plan, line->far_waited)) continue;
       line->unsure -=
           search->problem->nodes[remat_item_node(search->problem, line->plan->items[line->far_waited])].bytes;
-      start = fmax(start, search->at[line->far_waited].end);
+      start = tier_later(start, search->at[line->far_waited].end);
     }
     if (search->at[p].far_last == p) line->far -= node->bytes;
   }
@@ -236,11 +236,11 @@ static void time_fetch(Timeline *line, int p, int v) {
   TierSearch *search = line->search;
   const RematNode *node = &search->problem->nodes[v];
   const RematTier *far = search->problem->far;
-  double start = fmax(line->in, line->compute);
+  double start = tier_later(line->in, line->compute);
   double length = far->latency + (double)node->bytes / far->in_rate;
   line->values += node->bytes;
   search->at[p].live = line->values + far->workspace;
-  start = fmax(start, wait_for_stores(line, p, v, search->at[p].live));
+  start = tier_later(start, wait_for_stores(line, p, v, search->at[p].live));
   search->at[p].start = start;
   search->at[p].end = line->in = search->nodes[v].ready = start + length;
   line->cost.copies += length;
@@ -275,15 +275,15 @@ TierCost tier_evaluate(TierSearch *search, const TierPlan *plan) {
   if (line.values > search->budget) line.cost.overflow += (double)(line.values - search->budget);
   for (int p = 0; p < plan->n; p++)
     if (plan->items[p] < search->n || plan->items[p] >= REMAT_FETCH * search->n)
-      search->at[search->at[p].last_use].freed += problem->nodes[plan->items[p] % search->n].bytes;
+      search->at[search->at[p].last_use].freed += problem->nodes[remat_item_node(problem, plan->items[p])].bytes;
   for (int p = 0; p < plan->n; p++) {
-    int item = plan->items[p], kind = item / search->n, v = item - kind * search->n;
+    int kind = remat_item_kind(search->problem, plan->items[p]), v = plan->items[p] - kind * search->n;
     if (kind == REMAT_EXECUTE) time_execution(&line, p, v);
     else if (kind == REMAT_STORE) time_store(&line, p, v);
     else time_fetch(&line, p, v);
     free_dead(&line, p);
   }
-  line.cost.makespan = fmax(line.compute, fmax(line.out, line.in));
+  line.cost.makespan = tier_later(line.compute, tier_later(line.out, line.in));
   if (line.far_peak > problem->far->budget) line.cost.overflow += (double)(line.far_peak - problem->far->budget);
   return line.cost;
 }
