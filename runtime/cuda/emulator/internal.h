@@ -55,21 +55,11 @@ typedef struct EmuWorker EmuWorker;
 typedef struct EmuThread EmuThread;
 typedef void (*EmuWarpOp)(EmuThread *warp, uint32_t mask);   // warp: its 32 threads
 
+// First a line of the cache with all that the other lanes of a warp operation look at, and one with what they change.
 struct EmuThread {
-  EmuContext context;
-  EmuWorker *worker;
-  uint16_t index, warp;   // in the block
-  uint32_t id[3];
   EmuState state;
-  const NncEmuSite *site;   // last operation
-  // at a barrier
-  uint32_t barrier;
-  uint32_t arrived;   // a bit for each barrier that has not completed since
-  bool aligned;
-  uint32_t predicate;   // in: of barrier.red; out: its result
-  // in a warp operation
+  uint32_t mask;   // in a warp operation
   EmuWarpOp op;
-  uint32_t mask;
   union {
     uint32_t u[12];
     float f[12];
@@ -82,6 +72,16 @@ struct EmuThread {
     double d[4];
     uint64_t w[4];
   } out;
+  const NncEmuSite *site;   // last operation
+  EmuWorker *worker;
+  uint16_t index, warp;   // in the block
+  uint32_t id[3];
+  EmuContext context;
+  // at a barrier
+  uint32_t barrier;
+  uint32_t arrived;   // a bit for each barrier that has not completed since
+  bool aligned;
+  uint32_t predicate;   // in: of barrier.red; out: its result
   // asynchronous copies
   EmuCopy *copies;   // Owned
   int n_copies, max_copies;
@@ -96,7 +96,7 @@ struct EmuThread {
   uint32_t async_fences[EMU_FENCES];     // times of the last fences of the asynchronous proxy
   uint32_t n_async_fences;
   uint32_t fence_knows[EMU_MAX_WARPS];   // times of the other warps that its warp knew of at the last of them
-};
+} __attribute__((aligned(64)));
 
 typedef struct EmuBarrier {
   uint32_t arrived, expected;
