@@ -3,7 +3,7 @@
 
 ptx-registers.py FILE.ptx sm_90a                          by kind of kernel; make the file with nnc MODEL --target=cuda --gpu-arch=sm_90a --emit=ptx -o FILE.ptx
 ptx-registers.py --models NNC sm_80,sm_90 MODEL.nn...     by model, which NNC compiles for each architecture; on standard error the kernels that spill
-ptx-registers.py --page NNC                               writes the tables of docs/cuda.md, between its marks
+ptx-registers.py --page NNC [MARK...]                     writes the tables of docs/cuda.md, or those with these marks
 """
 import collections
 import contextlib
@@ -60,8 +60,8 @@ def by_kind(path, arch, title=''):
         print(f'| {kind} | {len(r)} | {max(k.registers for k in r)} | {max(k.shared for k in r)} | {sum(k.spills > 0 for k in r)} |')
 
 
-def emit(nnc, model, arch, path):
-    subprocess.run([nnc, model, '--target=cuda', '--gpu-arch=' + arch, '--emit=ptx', '-o', path], check=True)
+def emit(nnc, model, arch, path, *options):
+    subprocess.run([nnc, model, '--target=cuda', '--gpu-arch=' + arch, '--emit=ptx', '-o', path, *options], check=True)
 
 
 def by_model(nnc, archs, models):
@@ -82,19 +82,54 @@ def by_model(nnc, archs, models):
         print(f'| {os.path.basename(model)[:-3]} | {len(runs[0])} | {most} | {shared} | {spills} |', flush=True)
 
 
-def write_page(nnc):
+LOSS = """dim N = 8192
+model scores(x: f32[N, 64]) { linear(x, 50304, bias=false) }
+train {
+    data      x, label = npy("x.npy", "label.npy")
+    loss      cross_entropy(scores(x), label)
+    optimizer sgd(lr=0.1)
+}
+"""
+
+
+def loss_rows(nnc, archs):
+    """The kernel that computes loss and gradient of long rows: of the kernels that go along rows the first."""
+    print('| registers per thread, loss and gradient of 8192 rows | ' + ' | '.join(archs) + ' |')
+    print('|---' * (len(archs) + 1) + '|')
+    with tempfile.TemporaryDirectory() as folder:
+        model, ptx = os.path.join(folder, 'loss.nn'), os.path.join(folder, 'loss.ptx')
+        with open(model, 'w') as f:
+            f.write(LOSS)
+        for dtype in 'bf16', 'f32':
+            cells = []
+            for arch in archs:
+                emit(nnc, model, arch, ptx, '--dtype=' + dtype)
+                with open(ptx) as f:
+                    name, grid = re.search(r'^// (kernel_\d+) \(row\).*\n.*\n(// grid .*)', f.read(), re.M).groups()
+                kernel = next(k for k in assemble(ptx, arch) if k.name == name)
+                assert kernel.spills == 0, arch
+                cells.append(f'{kernel.registers}' + ('' if 'row kept' in grid else ', read twice'))
+            print(f'| {dtype}, 50304 columns | ' + ' | '.join(cells) + ' |')
+
+
+def write_page(nnc, marks):
     path = os.path.join(ROOT, 'docs', 'cuda.md')
     models = sorted(glob.glob(os.path.join(ROOT, 'models', '*.nn')))
     tables = {}
-    for mark, title in ('resnet50', 'ResNet-50, '), ('gpt_small', 'small GPT, '), ('models', None):
+    archs = ['sm_80', 'sm_89', 'sm_90a', 'sm_100']
+    for mark, title in ('loss', None), ('resnet50', 'ResNet-50, '), ('gpt_small', 'small GPT, '), ('models', None):
+        if marks and mark not in marks:
+            continue
         out = io.StringIO()
         with contextlib.redirect_stdout(out), tempfile.TemporaryDirectory() as folder:
             if title:
                 ptx = os.path.join(folder, 'model.ptx')
                 emit(nnc, os.path.join(ROOT, 'models', mark + '.nn'), 'sm_90a', ptx)
                 by_kind(ptx, 'sm_90a', title)
+            elif mark == 'loss':
+                loss_rows(nnc, archs)
             else:
-                by_model(nnc, ['sm_80', 'sm_89', 'sm_90a', 'sm_100'], models)
+                by_model(nnc, archs, models)
         tables[mark] = out.getvalue()
     with open(path) as f:
         text = f.read()
@@ -107,7 +142,7 @@ def write_page(nnc):
 
 if __name__ == '__main__':
     if sys.argv[1] == '--page':
-        write_page(sys.argv[2])
+        write_page(sys.argv[2], sys.argv[3:])
     elif sys.argv[1] == '--models':
         by_model(sys.argv[2], sys.argv[3].split(','), sys.argv[4:])
     else:
