@@ -1,7 +1,6 @@
 // The table of ops: the rows of ir/ops.def tied to their rules in ir/ops/. Autodiff, verification, costs, the dialect's
 // IRDL text and the reference page all read this one table.
 #include <limits.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -96,11 +95,10 @@ const NnOpInfo *nn_op_info(NnOp op) {
   return &rows[op];
 }
 
-// Rows by a hash of their names: passes ask for the kind of an op more often than for anything else. Filled once,
-// before it is read.
+// Rows by a hash of their names: passes ask for the kind of an op more often than for anything else. Filled before
+// main.
 enum { SLOT_BITS = 10, SLOTS = 1 << SLOT_BITS };
 static unsigned char row_at[SLOTS];   // row + 1; 0: free
-static pthread_once_t row_at_filled = PTHREAD_ONCE_INIT;
 _Static_assert(NN_OP_COUNT < UCHAR_MAX, "room for the rows");
 
 // Length and three characters, multiplied (Knuth), tell most names apart; the comparison does the rest. length > 0
@@ -110,7 +108,7 @@ static inline unsigned slot_of(const char *name, size_t length) {
   return (key * UINT32_C(0x6ec9d287)) >> (32 - SLOT_BITS);
 }
 
-static void fill_slots(void) {
+static __attribute__((constructor)) void fill_slots(void) {
   for (int i = 0; i < NN_OP_COUNT; i++) {
     unsigned s = slot_of(rows[i].name, name_length[i]);
     while (row_at[s]) s = (s + 1) % SLOTS;
@@ -118,12 +116,26 @@ static void fill_slots(void) {
   }
 }
 
+// As memcmp, but for a call: names are short. Two pieces of eight characters, or of four, that overlap.
+static inline bool same_name(const char *a, const char *b, size_t length) {
+  uint64_t x[2], y[2];
+  uint32_t u[2], v[2];
+  if (length > 16 || length < 4) return memcmp(a, b, length) == 0;
+  if (length >= 8) {
+    memcpy(x, a, 8), memcpy(x + 1, a + length - 8, 8);
+    memcpy(y, b, 8), memcpy(y + 1, b + length - 8, 8);
+    return x[0] == y[0] && x[1] == y[1];
+  }
+  memcpy(u, a, 4), memcpy(u + 1, a + length - 4, 4);
+  memcpy(v, b, 4), memcpy(v + 1, b + length - 4, 4);
+  return u[0] == v[0] && u[1] == v[1];
+}
+
 static NnOp find(const char *name, size_t length) {
   if (length == 0) return NN_OP_NONE;
-  pthread_once(&row_at_filled, fill_slots);
   for (unsigned s = slot_of(name, length); row_at[s]; s = (s + 1) % SLOTS) {
     int i = row_at[s] - 1;
-    if (name_length[i] == length && memcmp(rows[i].name, name, length) == 0) return (NnOp)i;
+    if (name_length[i] == length && same_name(rows[i].name, name, length)) return (NnOp)i;
   }
   return NN_OP_NONE;
 }

@@ -206,9 +206,8 @@ static int gather_spans(Allocator *allocator, int b) {
 static int64_t find_gap(Allocator *allocator, int b, const Span *spans, int n, int lower, int upper, bool best_fit) {
   int64_t size = allocator->padded[b], align = allocator->buffers[b].align;
   int64_t end = 0, found = -1, slack = INT64_MAX;
-  int i = 0;
-  for (; i < n; i++) {
-    const Span *span = &spans[i];
+  const Span *span = spans;
+  for (const Span *last = spans + n; span < last; span++) {
     if (span->lower >= upper || lower >= span->upper) continue;
     if (span->offset - end >= size) {
       int64_t offset = aligned(end, align), room = span->offset - offset - size;
@@ -220,7 +219,7 @@ static int64_t find_gap(Allocator *allocator, int b, const Span *spans, int n, i
     }
     if (span->end > end) end = span->end;
   }
-  allocator->work += i;
+  allocator->work += span - spans;
   return found >= 0 ? found : aligned(end, align);
 }
 
