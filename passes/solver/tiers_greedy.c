@@ -92,7 +92,7 @@ static double lane_time(const Descent *descent, int lane, int from, int to, doub
   if (!descent->in_time) return UNSEEN * length;
   double idle = fmax(0, descent->idle[lane][to] - descent->idle[lane][from]);
   if (lane == OUT) idle = fmin(idle, descent->delay[from]);
-  double scarce = SCARCE * descent->idle[lane][descent->plan->n];
+  double scarce = fmax(SCARCE * descent->idle[lane][descent->plan->n], 1e-9 * length);
   if (descent->fills && length > idle) return INFINITY;
   return fmax(0, length - idle) + UNSEEN * length * (1 + scarce / (idle + 0.1 * scarce));
 }
