@@ -43,7 +43,7 @@ typedef struct ChainStage {
   int n_options;                      // the first holds everything the backward part uses
   ChainOption options[CHAIN_OPTIONS];
   int n_crossing;            // of the cut at `begin`
-  ChainCrossing *crossing;   // Owned
+  ChainCrossing *crossing;   // Owned; by the stage that makes the value, ascending
 } ChainStage;
 
 typedef struct Chain {

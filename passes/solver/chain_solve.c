@@ -14,11 +14,10 @@
 int64_t chain_held(const Chain *chain, int i, int k, int j, int64_t *forward) {
   const ChainStage *stage = &chain->stages[k];
   int64_t bytes = 0, sooner = 0;
-  for (int c = 0; c < stage->n_crossing; c++) {
+  for (int c = stage->n_crossing - 1; c >= 0 && stage->crossing[c].stage >= i; c--) {
     const ChainCrossing *crossing = &stage->crossing[c];
-    int64_t counted = crossing->stage >= i ? crossing->bytes : 0;
-    bytes += crossing->next_use < j ? counted : 0;
-    sooner += crossing->next_forward < j ? counted : 0;
+    bytes += crossing->next_use < j ? crossing->bytes : 0;
+    sooner += crossing->next_forward < j ? crossing->bytes : 0;
   }
   if (forward) *forward = sooner;
   return bytes;
