@@ -165,17 +165,17 @@ void tables_end_step(Tables *w, int first) {
 }
 
 // "model.nn:12:5, model.nn:13:9": the places of an op, without repeats and not too many.
-static void add_places(MlirLocation loc, Text *out) {
+void tables_places(MlirLocation loc, Text *out) {
   enum { MAX_BYTES = 200 };
   if (mlirLocationIsACallSite(loc)) {
-    add_places(mlirLocationCallSiteGetCallee(loc), out);
+    tables_places(mlirLocationCallSiteGetCallee(loc), out);
   } else if (mlirLocationIsAName(loc)) {
-    add_places(mlirLocationNameGetChildLoc(loc), out);
+    tables_places(mlirLocationNameGetChildLoc(loc), out);
   } else if (mlirLocationIsAFused(loc)) {
     unsigned n = mlirLocationFusedGetNumLocations(loc);
     MlirLocation *parts = allocate_array(n + 1, sizeof *parts);
     mlirLocationFusedGetLocations(loc, parts);
-    for (unsigned i = 0; i < n; i++) add_places(parts[i], out);
+    for (unsigned i = 0; i < n; i++) tables_places(parts[i], out);
     free(parts);
   } else if (mlirLocationIsAFileLineColRange(loc)) {
     MlirStringRef file = mlirIdentifierStr(mlirLocationFileLineColRangeGetFilename(loc));
@@ -194,7 +194,7 @@ static int place_id(Tables *w, MlirOperation op) {
   int id = ptr_map_get(&w->place_ids, loc.ptr);
   if (id >= 0) return id;
   Text places = {0};
-  add_places(loc, &places);
+  tables_places(loc, &places);
   if (places.size) {
     const void *unique = mlirStringAttrGet(mlirOperationGetContext(op), nn_string_ref(text_c_string(&places))).ptr;
     id = ptr_map_get(&w->place_ids, unique);
@@ -228,13 +228,41 @@ int64_t tables_workspace(const Tables *w, MlirOperation op) {
   return offset;
 }
 
-// What every call of the kernel has in common, written and computed at the first: its key as K<kernel>, FLOPs,
-// predicted seconds. kernel: the function that is called, null: of a library op.
+// The number of what a kernel computes, one of equal kernels; 0: it is a single operation, or not told.
+static int expression_id(Tables *w, MlirOperation func) {
+  int id = ptr_map_get(&w->expression_ids, func.ptr);
+  if (id >= 0) return id;
+  Text text = {0};
+  id = 0;
+  if (tables_expression(func, &text)) {
+    const void *unique = mlirStringAttrGet(mlirOperationGetContext(func), nn_string_ref(text_c_string(&text))).ptr;
+    id = ptr_map_get(&w->expression_ids, unique);
+    if (id < 0) {
+      id = ++w->n_expressions;
+      text_add(&w->expressions, "  ");
+      text_quoted(&w->expressions, text_c_string(&text));
+      text_add(&w->expressions, ",\n");
+      ptr_map_set(&w->expression_ids, unique, id);
+    }
+  }
+  text_free(&text);
+  ptr_map_set(&w->expression_ids, func.ptr, id);
+  return id;
+}
+
+// Of a call whose buffers are those from `first` on, in a step with those from `from` on.
+static void add_expression(int id, int first, int from, const char *field, Text *out) {
+  if (id) text_add(out, "%s{%d,%d}", field, id, first - from);
+}
+
+// What every call of the kernel has in common, written and computed at the first: its key as K<kernel>, what it
+// computes, FLOPs, predicted seconds. kernel: the function that is called, null: of a library op.
 static const KernelCost *kernel_cost(Tables *w, int number, MlirOperation call, MlirOperation kernel) {
   KernelCost *cost = &w->costs[number];
   if (cost->known) return cost;
   char *key = cost_key(call, kernel);
   *cost = (KernelCost){.known = true,
+                       .expression = mlirOperationIsNull(kernel) ? 0 : expression_id(w, kernel),
                        .flops = nn_op_flops(mlirOperationIsNull(kernel) ? call : kernel),
                        .seconds = target_kernel_seconds(w->target, call, kernel)};
   text_add(&w->keys, "static const char K%d[] = ", number);
@@ -317,12 +345,13 @@ static void add_launches(Tables *w, const NnStep *s, const EmittedKernel *k, int
     if (!i) head.flops = cost->flops, head.bytes = nn_op_bytes(s->op), head.seconds = cost->seconds;
     tables_begin_step(w, &head);
     add_launch(w, l, 0);
+    add_expression(cost->expression, first, from, ",.expression=", &w->steps);
     tables_end_step(w, from);
   }
 }
 
 // One of a group's calls, appended to the list of its step's parts.
-static NncPart add_part(const Tables *w, MlirOperation call, Text *list) {
+static NncPart add_part(Tables *w, MlirOperation call, int first, int from, Text *list) {
   MlirOperation kernel = nn_callee(call);
   char *key = cost_key(call, kernel);
   NncPart part = {.flops = nn_op_flops(kernel),
@@ -330,7 +359,9 @@ static NncPart add_part(const Tables *w, MlirOperation call, Text *list) {
                   .seconds = target_kernel_seconds(w->target, call, kernel)};
   text_add(list, "{");
   text_quoted(list, key);
-  text_add(list, ",%.6g,%.6g,%.6g},", part.flops, part.bytes, part.seconds);
+  text_add(list, ",%.6g,%.6g,%.6g", part.flops, part.bytes, part.seconds);
+  add_expression(expression_id(w, kernel), first, from, ",", list);
+  text_add(list, "},");
   free(key);
   return part;
 }
@@ -345,8 +376,7 @@ static void add_group_step(Tables *w, const NnStep *s, const KernelGroup *g) {
   NncPart all = {0};
   Text parts = {0};
   for (int i = 0; i < g->n; i++) {
-    add_values(w, g->calls[i]);
-    NncPart part = add_part(w, g->calls[i], &parts);
+    NncPart part = add_part(w, g->calls[i], add_values(w, g->calls[i]), first, &parts);
     all.flops += part.flops, all.bytes += part.bytes, all.seconds += part.seconds;
   }
   bool large = w->kernels->groups->bodies[g->body].kind == GROUP_LARGE_TOTAL;
@@ -602,6 +632,7 @@ bool tables_write(const CodegenTarget *target, MlirModule module, const EmittedK
   if (w.n_launches) text_add(out, "static const NncLaunch G[] = {\n%s};\n", text_c_string(&w.launches));
   text_append(out, w.scans.data, w.scans.size);
   text_append(out, w.steps.data, w.steps.size);
+  text_add(out, "static const char *const expressions[] = {\n%s  0};\n", text_c_string(&w.expressions));
   text_add(out, "static const NncFunction functions[] = {\n%s  {0}};\n", text_c_string(&entries));
   tables_add_program(target, out, module, options, functions.n, n_persistent);
   text_free(&entries);
@@ -616,6 +647,8 @@ bool tables_write(const CodegenTarget *target, MlirModule module, const EmittedK
   text_free(&w.buffer_bytes);
   text_free(&w.buffer_values);
   ptr_map_free(&w.place_ids);
+  ptr_map_free(&w.expression_ids);
+  text_free(&w.expressions);
   text_free(&w.taps);
   text_free(&w.strides);
   text_free(&w.scans);

@@ -16,6 +16,7 @@ bool tables_write(const CodegenTarget *target, MlirModule module, const EmittedK
 
 typedef struct KernelCost {
   bool known;
+  int expression;   // its number, 0: none
   double flops, seconds;
 } KernelCost;
 
@@ -44,6 +45,9 @@ typedef struct Tables {
   Text buffers, buffer_bytes, buffer_values;
   int n_places;
   PtrMap place_ids;   // of locations and of texts: P<i>, in records, places in the source
+  int n_expressions;
+  PtrMap expression_ids;   // of kernels and of texts: their number from 1; 0: none
+  Text expressions;
   PtrMap launch_ids;
   int n_launches;
   Text launches;   // G: launches, which many steps share
@@ -68,6 +72,11 @@ typedef struct Tables {
 
 // The most scans inside of each other in a function.
 int scan_depth(MlirOperation func);
+
+// "model.nn:12:5, model.nn:13:9": the places of an op, without repeats and not too many.
+void tables_places(MlirLocation loc, Text *out);
+// tables_expression.c: a text of NncExpression. False: the kernel is a single operation, or one that is not told.
+bool tables_expression(MlirOperation func, Text *out);
 
 // What every step has; label and cost_key are expressions of C, NULL: none.
 typedef struct StepHead {

@@ -208,7 +208,8 @@ void tables_add_program(const CodegenTarget *target, Text *out, MlirModule modul
   add_string(out, mlirOperationIsNull(train) ? mlirAttributeGetNull() : get(train, nn_string_ref(ATTR_remat)), "none");
   text_add(out,
            ",\n  "
-           ".n_persistent=%d,.persistent=persistent,.n_functions=%d,.functions=functions,.n_data=%d,.data=data,.n_"
+           ".n_persistent=%d,.persistent=persistent,.n_functions=%d,.functions=functions,.expressions=expressions,.n_"
+           "data=%d,.data=data,.n_"
            "groups=%d,.groups=groups,\n",
            n_persistent, n_functions, n_data, n_groups);
   if (options->ranks)

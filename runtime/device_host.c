@@ -148,15 +148,19 @@ static void run_kernel(const NncStep *s, const Prepared *p) {
 
 static void run_scan(const NncScan *scan, const Prepared *p, StepWatch *w);
 
-static void look(StepWatch *w, const NncStep *s, const Prepared *p) {
+typedef bool (*LookFn)(StepWatch *w, const NncStep *s, const int64_t *offsets);
+
+static void look(StepWatch *w, LookFn look_at, const NncStep *s, const Prepared *p) {
   int64_t *offsets = xmalloc(sizeof *offsets * ((size_t)s->n_buffers + 1));
   for (int j = 0; j < s->n_buffers; j++) offsets[j] = (char *)p->buffers[j] - w->arena->base;
-  w->over = !w->after(w, s, offsets);
+  w->over = !look_at(w, s, offsets);
   free(offsets);
 }
 
 // w may be NULL.
 static void run_one(const NncStep *s, const Prepared *p, StepWatch *w) {
+  if (w && !s->scan) look(w, w->before, s, p);
+  if (w && w->over) return;
   switch (s->kind) {
   case NNC_STEP_KERNEL: run_kernel(s, p); break;
   case NNC_STEP_COLLECTIVE:
@@ -169,7 +173,7 @@ static void run_one(const NncStep *s, const Prepared *p, StepWatch *w) {
     if (!nnc_operation_execute(p->operation, p->buffers, p->workspace))
       report_internal("%s failed in the library", s->label);
   }
-  if (w && !s->scan) look(w, s, p);
+  if (w && !s->scan) look(w, w->after, s, p);
 }
 
 // Moves step i of a scan, and what is inside of it, by so many iterations of the loop that is `level` loops around that

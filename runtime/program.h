@@ -226,10 +226,18 @@ typedef struct NncLaunch {
   const int32_t *numbers;
 } NncLaunch;
 
+// What a kernel of several operations computes: a text of NncProgram, of which runtime/expression.h evaluates single
+// elements.
+typedef struct NncExpression {
+  int32_t text;       // of expressions, from 1; 0: a single operation, or one that is not told
+  int32_t operands;   // of its step's `buffers`, perhaps in front of them: the first operand; results follow
+} NncExpression;
+
 // A call among those of one launch: what NncStep says of a step of its own.
 typedef struct NncPart {
   const char *cost_key;
   double flops, bytes, seconds;
+  NncExpression expression;
 } NncPart;
 
 enum { NNC_WRITTEN = 256, NNC_NO_VALUES = -1 };
@@ -275,6 +283,7 @@ typedef struct NncStep {   // what every step has stands first, so that the tabl
   // KERNEL that does the work of several calls in one launch: them, with their cost_key; then it has none itself
   int n_parts;
   const NncPart *parts;
+  NncExpression expression;   // KERNEL
   NncLane lane;
   int n_waits;            // not inside of scans
   const int32_t *waits;   // steps of other lanes before it that must be over: one of a lane, all before it are then,
@@ -396,6 +405,7 @@ typedef struct NncProgram {
   const NncTensor *persistent;
   int n_functions;
   const NncFunction *functions;
+  const char *const *expressions;   // what kernels compute
   int n_data;
   const NncData *data;
   int n_groups;

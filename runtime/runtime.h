@@ -137,13 +137,14 @@ typedef struct DeviceOptions {
   int threads, device;   // threads 0: all; device: number of the GPU
   const char *far;       // path for the file of the far arena; NULL: not given
 } DeviceOptions;
-// Looks at each step once it has run, those inside of loops after each of their iterations.
+// Looks at each step before and once it has run, those inside of loops in each of their iterations.
 typedef struct StepWatch {
   // offsets: where the step's buffers lie in the arena then; false: no more steps are run
+  bool (*before)(struct StepWatch *w, const NncStep *s, const int64_t *offsets);
   bool (*after)(struct StepWatch *w, const NncStep *s, const int64_t *offsets);
   void *context;           // Borrowed
   const Arena *arena;      // set by executor_run_each
-  bool over;               // after has returned false
+  bool over;               // one of them has returned false
   int depth;               // loops around the step
   int64_t iterations[8];   // theirs, the outermost loop's first; no more than there is room for
 } StepWatch;

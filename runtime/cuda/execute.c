@@ -257,13 +257,14 @@ static bool launch_scan(CudaProgram *p, const NncScan *scan, const CudaStep *ste
 static bool run_watched(CudaProgram *p, const NncStep *s, const CudaStep *step, StepWatch *w) {
   if (w->over) return true;
   if (s->scan) return launch_scan(p, s->scan, step, p->m->compute, w);
-  if (!launch(p, s, step, p->m->compute) || !cuda_wait(p->m, s->label)) return false;
   int64_t *offsets = xmalloc(sizeof *offsets * ((size_t)s->n_buffers + 1));
   for (int j = 0; j < s->n_buffers; j++)
     offsets[j] = is_far_address(s->buffers[j]) ? s->buffers[j] : (int64_t)(step->addresses[j] - p->m->arena);
-  w->over = !w->after(w, s, offsets);
+  w->over = !w->before(w, s, offsets);
+  bool ok = w->over || (launch(p, s, step, p->m->compute) && cuda_wait(p->m, s->label));
+  if (ok && !w->over) w->over = !w->after(w, s, offsets);
   free(offsets);
-  return true;
+  return ok;
 }
 
 bool cuda_watch_step(void *prepared, int index, StepWatch *w) {
