@@ -73,6 +73,7 @@ static bool emit_program(Program *p, bool library) {
   CodegenOptions real = *p->options;
   real.library = library;
   real.readers = tables_readers(p->module);
+  real.flags = p->target->flags;
   if (output_is_special(real.output)) {
     fprintf(stderr, "nnc: error: cannot write '%s': it is not a regular file\n", real.output);
     return false;

@@ -15,6 +15,7 @@ typedef struct CodegenOptions {
   uint64_t source_id;        // tells it from other files of that name; 0: not known
   const char *far_path;      // of the file of the far arena, for the program; NULL: the folder where it runs
   unsigned readers;          // of codegen_readers that the program's data needs: a bit for each; set by codegen_emit
+  const char *flags;         // for the linker of an executable, of the target; NULL: none; set by codegen_emit
   bool ranks;                // for several processes
   const char *mpi;           // linked with that MPI, of codegen_mpi; NULL: with none
   int opt_level;             // 0..3

@@ -20,6 +20,7 @@ struct CodegenTarget {
   NnTarget facts;   // what the passes ask; first, so that it is found from what they are given
   Machine machine;
   const CostTable *costs;   // Borrowed; NULL: none
+  const char *flags;        // for the linker of an executable; NULL: none
   bool tf32;                // products of f32 operands may round them to tf32: they run at the machine's rate for that
 
   // All kernels of a planned module. Owned: emitted_kernels_free.

@@ -31,6 +31,11 @@ static const Machine generic = {
               [COST_move] = {0.1, 0.5, 0}},
 };
 
+// Operators new and delete, with and without a size, of what is linked with an executable. In a process of others,
+// which a library is loaded into, they stay as they are.
+static const char kept_blocks[] = "-Wl,-u,nnc_operator_new,--defsym=_Znwm=nnc_operator_new,"
+                                  "--defsym=_ZdlPv=nnc_operator_delete,--defsym=_ZdlPvm=nnc_operator_delete";
+
 static const char *library_isa(const HostCpu *c) {
   return c->vector_bytes == 64 ? "avx512_core" : c->vector_bytes == 32 ? "avx2" : "sse41";
 }
@@ -169,6 +174,7 @@ CodegenTarget *codegen_target_host(const CodegenTargetOptions *options) {
   machine.cache_bytes_per_second = cores * CACHE_BYTES_PER_SECOND;
   HostTarget *target = allocate_array(1, sizeof *target);
   *target = (HostTarget){.base = functions, .cpu = cpu};
+  target->base.flags = kept_blocks;
   target->base.facts.far_place = "file:PATH";
   target->base.facts.loss_rows = LOSS_ROWS;
   target->base.facts.convolves_volumes = true;
