@@ -284,16 +284,19 @@ static void test_costs(void) {
       "func.func private @k(%x: tensor<8xf32>) -> tensor<8xf32> { %0 = \"nn.exp\"(%x) : (tensor<8xf32>) -> "
       "tensor<8xf32>\n"
       "  %1 = \"nn.neg\"(%0) : (tensor<8xf32>) -> tensor<8xf32>\n return %1 : tensor<8xf32> }\n"
-      "func.func @f(%x: tensor<2x3x8x8xf32>, %w: tensor<4x3x3x3xf32>, %v: tensor<8xf32>) {\n"
+      "func.func @f(%x: tensor<2x3x8x8xf32>, %w: tensor<4x3x3x3xf32>, %v: tensor<8xf32>, %r: tensor<2x7xf32>) {\n"
       "  %0 = \"nn.conv2d\"(%x, %w) {strides = array<i64: 1, 1>, padding = array<i64: 1, 1, 1, 1>} : "
       "(tensor<2x3x8x8xf32>, tensor<4x3x3x3xf32>) -> tensor<2x4x8x8xf32>\n"
       "  %1 = call @k(%v) : (tensor<8xf32>) -> tensor<8xf32>\n"
       "  %2 = scf.execute_region -> tensor<8xf32> no_inline { %3 = func.call @k(%1) : (tensor<8xf32>) -> "
       "tensor<8xf32>\n scf.yield %3 : tensor<8xf32> } {nn.recompute = \"exp\"}\n"
-      "  %4 = \"nn.reshape\"(%2) : (tensor<8xf32>) -> tensor<2x4xf32>\n return }");
-  double flops[] = {2.0 * 2 * 4 * 64 * 27, 16, 16, 0}, bytes[] = {4.0 * (384 + 108 + 512), 64, 32, 64};
+      "  %4 = \"nn.reshape\"(%2) : (tensor<8xf32>) -> tensor<2x4xf32>\n"
+      "  %5 = \"nn.fourier\"(%r) {length = 7 : i64, kind = \"real\"} : (tensor<2x7xf32>) -> tensor<2x4x2xf32>\n"
+      "  return }");
+  double flops[] = {2.0 * 2 * 4 * 64 * 27, 16, 16, 0, 2.5 * (14 + 16) / 2 * 3},
+         bytes[] = {4.0 * (384 + 108 + 512), 64, 32, 64, 4.0 * (14 + 16)};
   MlirOperation op = mlirBlockGetFirstOperation(nn_function_body(nn_module_function(module, "f")));
-  for (int i = 0; i < 4; i++, op = mlirOperationGetNextInBlock(op)) {
+  for (int i = 0; i < 5; i++, op = mlirOperationGetNextInBlock(op)) {
     CHECK(nn_op_flops(op) == flops[i], "operation %d: %g FLOP, expected %g", i, nn_op_flops(op), flops[i]);
     CHECK(nn_op_bytes(op) == bytes[i], "operation %d: %g bytes, expected %g", i, nn_op_bytes(op), bytes[i]);
   }

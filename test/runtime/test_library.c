@@ -185,6 +185,20 @@ static void check_errors(void) {
   c.oh = 9;
   CHECK(nnc_conv_scratch(&c) == -1, "inconsistent height");
   c.oh = 8;
+  int64_t *sizes[] = {&c.n, &c.c, &c.o, &c.groups};
+  for (int i = 0; i < 4; i++) {
+    int64_t size = *sizes[i];
+    *sizes[i] = 0;
+    CHECK(nnc_conv_scratch(&c) == -1, "size %d is 0", i);
+    *sizes[i] = size;
+  }
+  for (int i = 1; i < 3; i++) {
+    int64_t size = *sizes[i];
+    c.groups = 2;
+    *sizes[i] = 2 * size + 1, *sizes[3 - i] *= 2;
+    CHECK(nnc_conv_scratch(&c) == -1, "groups that do not divide size %d", i);
+    *sizes[i] = size, *sizes[3 - i] /= 2, c.groups = 1;
+  }
   c.depth = (NncConvAxis){.in = 4, .out = 3, .kernel = 3, .stride = 1, .dilation = 1, .before = 1, .after = 1};
   CHECK(nnc_conv_scratch(&c) == -1, "inconsistent depth");
   c.depth = (NncConvAxis){0};
