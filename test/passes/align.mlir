@@ -68,6 +68,23 @@ func.func @predict(%x: tensor<8x8xf32>, %w: tensor<8x117xf32>, %u: tensor<8x10xf
   return %c#0, %d#0, %e#0, %g#0, %y : tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8x117xf32>
 }
 
+// What is no bias: a map of the scores, a number for each row, one for each score.
+// CHECK-LABEL: func.func @others
+// CHECK-NOT: nn.pad
+func.func @others(%x: tensor<8x8xf32>, %w: tensor<8x117xf32>, %square: tensor<117x8xf32>, %row: tensor<117xf32>, %all: tensor<8x117xf32>, %labels: tensor<8xi32>, %more: tensor<117xi32>) -> (tensor<8xf32>, tensor<117xf32>, tensor<8xf32>) {
+  %y = "nn.matmul"(%x, %w) {transpose_a = false, transpose_b = false} : (tensor<8x8xf32>, tensor<8x117xf32>) -> tensor<8x117xf32>
+  %map = "nn.relu"(%y) : (tensor<8x117xf32>) -> tensor<8x117xf32>
+  %c:2 = "nn.cross_entropy"(%map, %labels) : (tensor<8x117xf32>, tensor<8xi32>) -> (tensor<8xf32>, tensor<8xf32>)
+  %z = "nn.matmul"(%square, %w) {transpose_a = false, transpose_b = false} : (tensor<117x8xf32>, tensor<8x117xf32>) -> tensor<117x117xf32>
+  %rows = "nn.broadcast"(%row) {dims = array<i64: 0>} : (tensor<117xf32>) -> tensor<117x117xf32>
+  %moved = "nn.add"(%z, %rows) : (tensor<117x117xf32>, tensor<117x117xf32>) -> tensor<117x117xf32>
+  %d:2 = "nn.cross_entropy"(%moved, %more) : (tensor<117x117xf32>, tensor<117xi32>) -> (tensor<117xf32>, tensor<117xf32>)
+  %v = "nn.matmul"(%x, %w) {transpose_a = false, transpose_b = false} : (tensor<8x8xf32>, tensor<8x117xf32>) -> tensor<8x117xf32>
+  %sum = "nn.add"(%v, %all) : (tensor<8x117xf32>, tensor<8x117xf32>) -> tensor<8x117xf32>
+  %e:2 = "nn.cross_entropy"(%sum, %labels) : (tensor<8x117xf32>, tensor<8xi32>) -> (tensor<8xf32>, tensor<8xf32>)
+  return %c#0, %d#0, %e#0 : tensor<8xf32>, tensor<117xf32>, tensor<8xf32>
+}
+
 // A tap behind the loss.
 // CHECK-LABEL: func.func @late
 // CHECK: "nn.matmul"({{.*}} -> tensor<8x120xf32>
