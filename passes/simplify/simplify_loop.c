@@ -49,7 +49,7 @@ static int full_operand(MlirOperation op) {
 static bool can_move(MlirValue x, const int64_t *perm) {
   MlirOperation op = nn_value_def(x);
   NnType t = nn_value_type(x);
-  if (mlirOperationIsNull(op) || nn_op_of(op) == NN_OP_NONE) return false;
+  if (nn_op_of(op) == NN_OP_NONE) return false;
   if (nn_op_of(op) == NN_OP_transpose) return undoes(op, perm, t.rank);
   if (!rewrite_has_one_use(x) || mlirOperationGetNumResults(op) != 1) return false;
   if (nn_op_of(op) == NN_OP_gather) return nn_value_type(nn_operand(op, 0)).rank == 2;
@@ -72,7 +72,7 @@ static NnType permuted(NnType t, const int64_t *perm) {
 static MlirValue move(NnBuilder *b, MlirValue x, const int64_t *perm) {
   MlirOperation op = nn_value_def(x);
   NnType t = nn_value_type(x), type = permuted(t, perm);
-  if (mlirOperationIsNull(op) || !can_move(x, perm)) return nn_transpose(b, x, perm);
+  if (!can_move(x, perm)) return nn_transpose(b, x, perm);
   if (nn_op_of(op) == NN_OP_transpose) return nn_operand(op, 0);
   if (nn_op_of(op) == NN_OP_gather)
     return nn_binary(b, NN_OP_gather, nn_operand(op, 0), nn_transpose(b, nn_operand(op, 1), perm));
