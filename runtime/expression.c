@@ -339,12 +339,15 @@ static bool find_operand(Expression *x, int *node, int64_t *element, bool nan) {
 }
 
 bool expression_find(Expression *x, int result, int64_t element, bool nan, ExpressionPlace *out) {
-  int node = x->results[result];
+  int node = x->results[result], found = node;
+  int64_t at = element;
   if (!is_bad(x, node, element, nan)) return false;
-  while (find_operand(x, &node, &element, nan)) continue;
-  if (kind_of(&x->nodes[node]) == ARGUMENT) return false;
-  *out = x->nodes[node].place;
-  out->element = element;
-  out->elements = x->nodes[node].elements;
+  while (find_operand(x, &node, &element, nan)) {
+    Kind kind = kind_of(&x->nodes[node]);
+    if (kind != ARGUMENT && (kind < BROADCAST || kind > SLICE)) found = node, at = element;
+  }
+  *out = x->nodes[found].place;
+  out->element = at;
+  out->elements = x->nodes[found].elements;
   return true;
 }

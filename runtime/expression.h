@@ -28,8 +28,8 @@ bool expression_read(Expression *x, const char *text);
 void expression_free(Expression *x);
 int64_t expression_argument_bytes(const Expression *x, int argument);
 double expression_value(Expression *x, int result, int64_t element);
-// From an element of a result that is a NaN (or, unless nan, not finite) down to the operation that has no such operand
-// there. False: its operations give another value, or it came with an argument.
+// From an element of a result that is a NaN (or, unless nan, not finite) down to the operation, which is no view, that
+// has no such operand there or takes it from an argument. False: its operations give another value.
 bool expression_find(Expression *x, int result, int64_t element, bool nan, ExpressionPlace *out);
 
 #endif
