@@ -429,8 +429,9 @@ static void add_chain_order(StepProblem *q, int *capacity) {
   }
 }
 
-// Whoever reads an argument that is updated does so before the update, which may then be made in place. A step that
-// reads it after the update, whose result is copied at the end because of that, does not run again.
+// Whoever reads an argument that is updated does so before the update, which may then be made in place and is not made
+// again, nor is what is made beside it. A step that reads it after the update, whose result is copied at the end
+// because of that, does not run again.
 static void add_anti(StepProblem *q) {
   PlanProgram *p = q->p;
   int *writer = allocate_array((size_t)p->n_args, sizeof *writer), capacity = 0;
@@ -441,8 +442,11 @@ static void add_anti(StepProblem *q) {
     for (int j = 0; j < p->steps[i].n_inputs; j++) {
       int arg = p->values[p->values[p->steps[i].inputs[j]].root].arg, node = q->step_node[i];
       if (arg < 0 || writer[arg] < 0 || q->step_node[writer[arg]] == node) continue;
-      if (node < q->step_node[writer[arg]]) add_anti_pair(q, node, q->step_node[writer[arg]], &capacity);
-      else q->nodes[node].recomputable = false;
+      int update = q->step_node[writer[arg]];
+      keep_order(q, node, update, &capacity);
+      for (int part = 1; part < q->n_parts[update] && node < update; part++)
+        q->nodes[update + part].recomputable = false;
+      if (node > update) q->nodes[node].recomputable = false;
     }
   }
   add_sum_order(q, &capacity);
