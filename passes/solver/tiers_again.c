@@ -8,10 +8,15 @@
 #include <math.h>
 #include <stdlib.h>
 
+// A far home that nothing reads, as of a parameter that no loss depends on, is never fetched.
 static void list_moved(TierAgain *again) {
   const RematProblem *problem = again->search->problem;
   const TierPlan *plan = again->plan;
-  for (int v = 0; v < problem->n_nodes; v++) again->moved[v] = plan->far_home[v];
+  for (int v = 0; v < problem->n_nodes; v++)
+    for (int i = 0; i < problem->nodes[v].n_inputs; i++) {
+      int u = problem->nodes[v].inputs[i];
+      again->moved[u] |= plan->far_home[u];
+    }
   for (int p = 0; p < plan->n; p++)
     if (remat_item_kind(problem, plan->items[p]) == REMAT_STORE)
       again->moved[remat_item_node(problem, plan->items[p])] = true;
@@ -82,7 +87,7 @@ static void build_nodes(TierAgain *again) {
     for (int i = 0; i < node.n_inputs; i++) *inputs++ = again->of[problem->nodes[v].inputs[i]];
     node.workspace += again->pending[v];
     if (node.home) {
-      again->of[v] = add_node(again, again->plan->far_home[v] ? copy : (RematNode){.name = node.name}, v, true);
+      again->of[v] = add_node(again, again->moved[v] ? copy : (RematNode){.name = node.name}, v, true);
       continue;
     }
     if (again->moved[v]) {
@@ -157,7 +162,7 @@ RematSchedule tier_again_start(const TierAgain *again) {
   bool *is_made = allocate_array((size_t)problem->n_nodes, sizeof *is_made);
   int *items = allocate_array(2 * (size_t)(plan->n + problem->n_nodes), sizeof *items), n = 0;
   for (int v = 0; v < problem->n_nodes; v++)
-    if (problem->nodes[v].home && !plan->far_home[v]) items[n++] = again->of[v];
+    if (problem->nodes[v].home && !again->moved[v]) items[n++] = again->of[v];
   for (int p = 0; p < plan->n; p++) {
     int v = remat_item_node(problem, plan->items[p]);
     RematItemKind kind = remat_item_kind(problem, plan->items[p]);
@@ -187,7 +192,7 @@ void tier_again_read(const TierAgain *again, const RematSchedule *found, TierPla
     int v = again->from[found->exec[i]];
     const RematNode *node = &problem->nodes[v];
     if (again->is_copy[found->exec[i]]) {
-      if (node->home ? again->plan->far_home[v] : is_there[v])
+      if (node->home ? again->moved[v] : is_there[v])
         tier_plan_insert(plan, plan->n, remat_item(problem, REMAT_FETCH, v));
       is_there[v] = true;
       continue;
