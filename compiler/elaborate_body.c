@@ -142,9 +142,11 @@ static bool exec_update(Elaborator *e, const AstStmt *s) {
   if (!nn_type_equal(&t, &slot->type))
     return elaborator_error(e, s->assign.value->pos, "state '%s' is %s, its new value is %s", name->text,
                             value_describe(e, value_tensor(slot->value)), value_describe(e, value_tensor(value)));
-  if (!mlirValueEqual(slot->updated, slot->value))
+  // phases take turns
+  if (!mlirValueEqual(slot->updated, slot->value) && slot->updated_in == e->in_phase)
     return elaborator_error(e, name->pos, "state '%s' is updated twice", name->text);
   slot->updated = value;
+  slot->updated_in = e->in_phase;
   return true;
 }
 

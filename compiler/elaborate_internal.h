@@ -74,6 +74,7 @@ typedef struct Slot {   // a parameter or state
   AstPos pos;          // where it was first made
   MlirValue value;     // placeholder argument
   MlirValue updated;   // states: the value after the updates so far
+  int updated_in;      // the phase of the last `update`; -1: none
 } Slot;
 
 // How the numbers of a file become an input's while a batch is staged. channels: x to (x - mean) / std, channel by
