@@ -164,6 +164,9 @@ static bool check_values(Elaborator *e, Scan *s, Value v) {
     if (nn_type_equal(&t, &was)) continue;
     elaborator_error(e, pos, "'%s' is carried as %s, but its new value is %s", s->ast->names[s->ast->n_inputs + i].text,
                      value_describe(e, value_tensor(s->init[i])), value_describe(e, item));
+    if (nn_shape_equal(&t, &was))
+      elaborator_hint(e, "all steps carry one type: write cast(…, \"%s\") around the first value",
+                      nn_dtype_name(t.dtype));
     return false;
   }
   return true;
