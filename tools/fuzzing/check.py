@@ -94,6 +94,7 @@ def loosest(program, dtype):
 class Judge:
     def __init__(self, nnc, work):
         self.nnc, self.work, self.compared, self.skipped = nnc, work, 0, 0
+        self.predicts = None                            # the model that predictions are of, where a program has several
         self.ways = collections.Counter()               # how often programs ran in which way
         self.masks = None                               # of the dropouts of the program judged last, where outputs show them
         os.makedirs(work, exist_ok=True)
@@ -126,7 +127,8 @@ class Judge:
             self.command([f'./{exe}', 'step', '--inputs=batch.safetensors', f'--weights={weights}', f'--outputs={out}', f'--step={first + step}', f'--steps={tree.STEPS}'], f'{what}: step')
             said.append(gf.read_safetensors(self.path(out)))
             weights = out
-        self.command([f'./{exe}', 'predict', '--inputs=predict.safetensors', f'--weights={weights}', '--outputs=predicted.safetensors'], f'{what}: predict')
+        model = [f'--model={self.predicts}'] if self.predicts else []   # without it that of the first call, be it in a phase
+        self.command([f'./{exe}', 'predict', *model, '--inputs=predict.safetensors', f'--weights={weights}', '--outputs=predicted.safetensors'], f'{what}: predict')
         return said + [gf.read_safetensors(self.path('predicted.safetensors'))]
 
     def compare(self, reference, said, dtype, what, outputs=True, than='PyTorch'):
@@ -173,6 +175,7 @@ class Judge:
     def judge(self, program, ways=None):
         """Raises Failure. ways: the parts of the check to do, such as {'f32 host'}; by default see ways_of."""
         text, reference, self.masks = tree.print_program(program), Reference(program), None
+        self.predicts = program.models[0].name if len(program.models) > 1 else None
         hidden, shown = generate.dropouts(program, False), generate.dropouts(program, True)
         whole = program.train['accumulate'] == 1        # else outputs are those of one of the micro-batches
         taken, on_host = names_taken(program), {}
@@ -190,6 +193,8 @@ class Judge:
                     raise oracle.Unfit('names that files give to something else, refused')
                 if 'what is differentiated does not depend on this' in str(e):   # where floor or argmax stand between
                     raise oracle.Unfit('a gradient by what a result does not depend on, refused')
+                if dtype in ('f16', 'bf16') and 'is carried as' in str(e):   # what a body computes in f32
+                    raise oracle.Unfit('a value that a scan carries in two types, refused')
                 raise
             if taken:
                 raise Failure('a name that files give to something else is not refused', f'{taken}\n{text}')
