@@ -246,7 +246,7 @@ static bool emit_text(const Options *options, Diagnostics *d, const AstFile *fil
   } else if (options->sweep) {
     RematSweep sweep;
     RematGoal search = search_goal(options);
-    nn_remat_sweep(module, target, &search, &sweep);
+    nn_remat_sweep(module, target, &search, NULL, &sweep);
     nn_remat_sweep_print(&sweep, out);
     nn_remat_sweep_free(&sweep);
   } else if (options->emit == EMIT_onnx) {
@@ -368,18 +368,18 @@ static bool has_free_name(Diagnostics *d, const AstFile *file, MlirModule module
   return false;
 }
 
-// What plans one step cannot plan those of several phases yet.
+// Homes far away are those of all phases, which a curve over budgets would have to search together for each of its
+// points.
 static bool phases_can(const Options *options, Diagnostics *d, const AstFile *file, MlirModule module) {
-  const char *what = options->far && strcmp(options->far, "none") != 0 ? "--far moves values"
-                     : options->sweep                                  ? "--sweep plans budgets"
-                     : options->report                                 ? "--report draws the plan"
-                                                                       : NULL;
-  if (!what || !nn_has_attr(mlirModuleGetOperation(module), ATTR_phases)) return true;
+  bool far = options->far && strcmp(options->far, "none") != 0;
+  if (!far || !options->sweep || !nn_has_attr(mlirModuleGetOperation(module), ATTR_phases)) return true;
   AstPos at = {file->source, 1, 1, 0};
   for (int i = 0; i < file->n_items; i++)
     for (int k = 0; file->items[i]->kind == AST_TRAIN && k < file->items[i]->body.n; k++)
       if (file->items[i]->body.stmts[k]->kind == AST_PHASE) at = file->items[i]->body.stmts[k]->pos;
-  return diag_error(d, at, "%s of one step, a training in phases has several", what);
+  diag_error(d, at, "--sweep with --far plans one step, a training in phases has several");
+  diag_hint(d, "--far with a --memory-budget plans them all");
+  return false;
 }
 
 static bool compile_for(const Options *options, Diagnostics *d, const AstFile *file, MlirContext ctx,

@@ -31,7 +31,13 @@ bool report_output(Diagnostics *d, const char *path, ReportCapture *capture, Mli
                    const RematGoal *search) {
   NnReport report = {.after = module, .target = target};
   RematSweep sweep = {0};
-  if (!mlirModuleIsNull(capture->before) && nn_remat_sweep(capture->before, target, search, &sweep))
+  // memory far away is shared by all phases: a curve of one alone would show other plans
+  bool alone = !search->far_budget || !nn_has_attr(mlirModuleGetOperation(module), ATTR_phases);
+  char name[128];
+  MlirOperation shown = nn_report_function(module);
+  if (!mlirOperationIsNull(shown)) nn_attr_str(shown, "sym_name", name, sizeof name, "");
+  if (!mlirModuleIsNull(capture->before) && !mlirOperationIsNull(shown) && alone &&
+      nn_remat_sweep(capture->before, target, search, name, &sweep))
     report.sweep = &sweep;
   if (!mlirModuleIsNull(capture->before) && plan_before(capture->before, target)) report.before = capture->before;
   char *text = NULL;

@@ -49,10 +49,12 @@ static void print_of(int64_t part, int64_t whole) {
 }
 
 // lenet: 720 KiB far away, 716 KiB of it parameters and optimizer state; moves 0.8 MiB out and 1.2 MiB in a step
-static void print_far(const char *name, MlirOperation top, MlirOperation train) {
+static void print_far(const char *name, MlirModule module) {
   char arena[32], persistent[32], out[32], in[32];
-  Work work = {0};
-  if (!mlirOperationIsNull(train)) count_work(nn_function_body(train), false, &work);
+  MlirOperation top = mlirModuleGetOperation(module);
+  Work work = {0};   // of all phases
+  NN_FOREACH_OP (op, mlirModuleGetBody(module))
+    if (nn_is(op, "func.func") && nn_is_train(op)) count_work(nn_function_body(op), false, &work);
   fprintf(stderr, "%s: %s far away, %s of it parameters and optimizer state; moves %s out and %s in a step\n", name,
           print_bytes(nn_attr_i64(top, ATTR_far_arena, 0), arena, sizeof arena),
           print_bytes(nn_attr_i64(top, ATTR_far_persistent, 0), persistent, sizeof persistent),
@@ -111,7 +113,7 @@ void print_summary(const Options *options, MlirModule module) {
   int64_t cache = decode_cache_bytes(module);
   if (cache) fprintf(stderr, "%s: caches of keys and values %s\n", name, print_bytes(cache, arena, sizeof arena));
   bool far = nn_has_attr(top, ATTR_far_arena);
-  if (far) print_far(name, top, train);
+  if (far) print_far(name, module);
   NN_FOREACH_OP (op, mlirModuleGetBody(module))
     if (nn_is(op, "func.func") && nn_is_train(op)) print_overhead(name, top, op, far);
 }

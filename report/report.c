@@ -80,6 +80,25 @@ static void write_tiles(const Page *p) {
   fputs("</ul>\n", p->out);
 }
 
+// Of a training in phases: all of them.
+static void write_phases(const Page *p) {
+  NnFunctions functions = nn_public_functions(p->report->after);
+  char phase[128], arena[32];
+  if (!nn_has_attr(mlirModuleGetOperation(p->report->after), ATTR_phases)) return;
+  fputs("<table id=\"phases\"><tr><th>phase</th><th>arena</th><th>added time</th></tr>\n", p->out);
+  for (int f = 0; f < functions.n; f++) {
+    MlirOperation func = functions.items[f];
+    if (!nn_is_train(func)) continue;
+    nn_phase_of(func, phase, sizeof phase);
+    fputs("<tr><td>", p->out);
+    report_escape(p->out, phase);
+    fprintf(p->out, "</td><td>%s</td><td>%+.2f %%</td></tr>\n",
+            report_bytes(nn_attr_i64(func, ATTR_arena, 0), arena, sizeof arena),
+            100 * nn_attr_f64(func, ATTR_overhead, 0));
+  }
+  fputs("</table>\n", p->out);
+}
+
 static void write_head(const Page *p) {
   fputs("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "
         "content=\"width=device-width,initial-scale=1\"><title>",
@@ -89,7 +108,14 @@ static void write_head(const Page *p) {
   for (int i = 0; report_style[i]; i++) fputs(report_style[i], p->out);
   fputs("</style></head><body><main>\n<h1>", p->out);
   report_escape(p->out, p->model);
-  fputs(": memory of one training step</h1>\n<p>", p->out);
+  char phase[128] = "";
+  if (!mlirOperationIsNull(p->after.func)) nn_phase_of(p->after.func, phase, sizeof phase);
+  fputs(*phase ? ": memory of phase " : ": memory of one training step", p->out);
+  if (*phase) {
+    report_escape(p->out, phase);
+    fputs(", which needs most", p->out);
+  }
+  fputs("</h1>\n<p>", p->out);
   MlirOperation top = mlirModuleGetOperation(p->report->after);
   char *source = attribute_text(top, ATTR_source, ""), *policy = attribute_text(p->after.func, ATTR_remat, "none"),
        text[32];
@@ -101,6 +127,7 @@ static void write_head(const Page *p) {
   free(policy);
   write_line(p);
   write_tiles(p);
+  write_phases(p);
 }
 
 static void write_sections(const Page *p) {
@@ -130,8 +157,13 @@ static bool recomputes(const ReportPlan *plan) {
 void nn_report_write(const NnReport *report, FILE *out) {
   Page p = {.out = out, .report = report};
   MlirOperation top = mlirModuleGetOperation(report->after);
-  report_plan_build(&p.after, report->after, report->target);
-  if (!mlirModuleIsNull(report->before)) report_plan_build(&p.before, report->before, report->target);
+  MlirOperation shown = nn_report_function(report->after);
+  report_plan_build(&p.after, report->after, shown, report->target);
+  if (!mlirModuleIsNull(report->before) && !mlirOperationIsNull(shown)) {
+    char *name = attribute_text(shown, "sym_name", "");
+    report_plan_build(&p.before, report->before, nn_module_function(report->before, name), report->target);
+    free(name);
+  }
   if (recomputes(&p.after) && p.before.n > 0) p.shown_before = &p.before;
   p.model = attribute_text(top, ATTR_model, "model");
   p.budget = nn_attr_i64(top, ATTR_budget, 0);

@@ -11,10 +11,12 @@ typedef struct NnReport {
   MlirModule before;         // the module planned without recomputation; null: not to be shown
   MlirModule after;          // the planned module
   const NnTarget *target;    // Borrowed; for the predicted times
-  const RematSweep *sweep;   // Borrowed; the curve of time over memory; NULL: none
+  const RematSweep *sweep;   // Borrowed; the curve of time over memory of nn_report_function; NULL: none
 } NnReport;
 
-// Writes the page about the training step (@train, else the first public function) to `out`. Names are escaped. Large
+// The training step, of phases the one with the largest arena, else the first public function; null: there is none.
+MlirOperation nn_report_function(MlirModule after);
+// Writes the page about that function to `out`. Names are escaped. Large
 // plans are drawn coarser, so that the page stays below about 2 MB. Requires: both modules have passed `plan`.
 void nn_report_write(const NnReport *report, FILE *out);
 

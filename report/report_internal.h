@@ -47,7 +47,8 @@ typedef struct ReportPlan {
   int first_backward;               // step at which the forward pass ends; n: no other
 } ReportPlan;
 
-void report_plan_build(ReportPlan *plan, MlirModule module, const NnTarget *target);
+// func: of the module; null: an empty plan
+void report_plan_build(ReportPlan *plan, MlirModule module, MlirOperation func, const NnTarget *target);
 void report_plan_free(ReportPlan *plan);
 int64_t report_plan_live(const ReportPlan *plan, int step);   // bytes of all kinds
 // "kernel_3 add+relu", "conv2d". Owned: free().

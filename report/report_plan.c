@@ -140,16 +140,22 @@ static int find_boundary(const ReportPlan *plan) {
   return best;
 }
 
-static MlirOperation shown_function(MlirModule module) {
-  MlirOperation train = nn_module_function(module, "train");
-  if (!mlirOperationIsNull(train)) return train;
+// Of phases the one that needs most.
+MlirOperation nn_report_function(MlirModule module) {
   NnFunctions functions = nn_public_functions(module);
-  return functions.n > 0 ? functions.items[0] : nn_null_operation();
+  MlirOperation shown = nn_null_operation();
+  for (int f = 0; f < functions.n; f++) {
+    if (!nn_is_train(functions.items[f])) continue;
+    if (mlirOperationIsNull(shown) ||
+        nn_attr_i64(functions.items[f], ATTR_arena, 0) > nn_attr_i64(shown, ATTR_arena, 0))
+      shown = functions.items[f];
+  }
+  return mlirOperationIsNull(shown) && functions.n > 0 ? functions.items[0] : shown;
 }
 
-void report_plan_build(ReportPlan *plan, MlirModule module, const NnTarget *target) {
+void report_plan_build(ReportPlan *plan, MlirModule module, MlirOperation func, const NnTarget *target) {
   MlirOperation top = mlirModuleGetOperation(module);
-  *plan = (ReportPlan){.func = shown_function(module), .persistent = nn_attr_i64(top, ATTR_persistent, 0)};
+  *plan = (ReportPlan){.func = func, .persistent = nn_attr_i64(top, ATTR_persistent, 0)};
   if (mlirOperationIsNull(plan->func)) return;
   plan->arena = nn_attr_i64(plan->func, ATTR_arena, 0);
   plan_program_build(&plan->p, module, plan->func, NULL);

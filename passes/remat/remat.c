@@ -59,8 +59,9 @@ static double function_flops(const PlanProgram *p) {
   return flops;
 }
 
+// others_far: see Planned.
 static void set_attributes(const Rematter *m, const RematForms *forms, int form, const RematPlan *plan, double overhead,
-                           double bound) {
+                           double bound, int64_t others_far) {
   MlirOperation func = forms->items[form].func;
   const StepProblem *q = &forms->items[0].q;
   bool changed = plan->exec || form;
@@ -69,7 +70,7 @@ static void set_attributes(const Rematter *m, const RematForms *forms, int form,
   if (m->goal.budget > 0 || changed)
     nn_set_attr(func, &NN_F64A(ATTR_overhead_bound, bound < overhead ? bound : overhead));
   if (form) nn_set_attr(func, &NN_I64(ATTR_segmented, forms->items[form].n_segmented));
-  nn_set_attr(func, &NN_I64(ATTR_arena_none, q->arena_none));
+  nn_set_attr(func, &NN_I64(ATTR_arena_none, q->arena_none + others_far));
   nn_set_attr(func, &NN_I64(ATTR_activations_none, q->activations_none));
   nn_set_attr(func, &NN_F64A(ATTR_seconds_none, q->seconds_none));
   nn_set_attr(func, &NN_F64A(ATTR_flops_none, function_flops(&forms->items[0].p)));
@@ -93,23 +94,26 @@ static void leave(const Rematter *m, MlirOperation func) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Homes far away
 
-static void note_home(Rematter *m, MlirOperation func, int arg) {
-  *ARRAY_ADD(m->far, m->n_far) = plan_argument_key(func, arg);
+static bool is_noted(const Rematter *m, const void *key) {
+  for (int i = 0; i < m->n_far; i++)
+    if (m->far[i] == key) return true;
+  return false;
+}
+
+static void note(Rematter *m, const void *key) {
+  if (!is_noted(m, key)) *ARRAY_ADD(m->far, m->n_far) = key;
 }
 
 static void note_far(Rematter *m, MlirOperation func, const RematPlan *plan) {
   for (int a = 0; plan->moves && a < plan->moves->p.n_args; a++)
-    if (plan->moves->near[a] >= 0) note_home(m, func, a);
+    if (plan->moves->near[a] >= 0) note(m, plan_argument_key(func, a));
 }
 
 // Per argument. Owned: free().
 static bool *far_homes(const Rematter *m, MlirOperation func) {
   int n = nn_function_n_args(func);
   bool *far = allocate_array((size_t)n + 1, sizeof *far);
-  for (int a = 0; a < n && m->n_far; a++) {
-    const void *key = plan_argument_key(func, a);
-    for (int i = 0; i < m->n_far && !far[a]; i++) far[a] = m->far[i] == key;
-  }
+  for (int a = 0; a < n && m->n_far; a++) far[a] = is_noted(m, plan_argument_key(func, a));
   return far;
 }
 
@@ -159,84 +163,209 @@ static void stream_others(Rematter *m) {
   }
 }
 
+// The plan of a step, or of one of its phases.
+typedef struct Planned {
+  int function;        // of m->functions
+  RematForms *forms;   // Borrowed
+  int form;
+  RematPlan plan;
+  int64_t others_far;    // bytes of homes far away that other phases have, without which it was planned
+  int64_t others_near;   // bytes of those that could be far, too
+} Planned;
+
 typedef struct Home {
-  int arg;
-  bool read;   // by functions beside @train, perhaps
+  const void *key;   // plan_argument_key
+  bool read;         // by functions beside @train, perhaps
   int64_t bytes;
+  int number;
 } Home;
 static int by_gain(const void *x, const void *y) {
   const Home *a = x, *b = y;
   if (a->read != b->read) return a->read - b->read;
-  return a->bytes != b->bytes ? (a->bytes < b->bytes) - (a->bytes > b->bytes) : a->arg - b->arg;
+  return a->bytes != b->bytes ? (a->bytes < b->bytes) - (a->bytes > b->bytes) : a->number - b->number;
 }
 
-// The arguments that are at home near, those first whose going far helps the functions beside @train most. Owned.
-static Home *near_homes(const StepProblem *q, const RematPlan *plan, int *n) {
-  Home *list = allocate_array((size_t)q->n_homes + 1, sizeof *list);
+static bool has_argument(MlirOperation func, const void *key) {
+  for (int a = 0; a < nn_function_n_args(func); a++)
+    if (plan_argument_key(func, a) == key) return true;
+  return false;
+}
+
+// What may be at home far away and is not noted, that first whose going far helps the functions beside @train most.
+// Owned.
+static Home *near_homes(const Rematter *m, const Planned *planned, int n_planned, int *n) {
+  int all = 0;
+  for (int k = 0; k < n_planned; k++) all += planned[k].forms->items[planned[k].form].q.n_homes;
+  Home *list = allocate_array((size_t)all + 1, sizeof *list);
   *n = 0;
-  for (int h = 0; h < q->n_homes; h++) {
-    char role[16];
-    int a = q->node_value[h];
-    if (plan->moves && plan->moves->near[a] >= 0) continue;
-    nn_arg_str(q->p->func, a, ATTR_role, role, sizeof role, "");
-    list[(*n)++] = (Home){a, strcmp(role, "opt") != 0, q->nodes[h].bytes};
+  for (int k = 0; k < n_planned; k++) {
+    const StepProblem *q = &planned[k].forms->items[planned[k].form].q;
+    for (int h = 0; h < q->n_homes; h++) {
+      char role[16];
+      int a = q->node_value[h];
+      const void *key = plan_argument_key(q->p->func, a);
+      bool known = is_noted(m, key);
+      for (int i = 0; i < *n && !known; i++) known = list[i].key == key;
+      if (known) continue;
+      nn_arg_str(q->p->func, a, ATTR_role, role, sizeof role, "");
+      list[*n] = (Home){key, strcmp(role, "opt") != 0, q->nodes[h].bytes, *n};
+      ++*n;
+    }
   }
   qsort(list, (size_t)*n, sizeof *list, by_gain);
   return list;
 }
 
-// Notes the homes of the plan, and as many more as the other functions need to fit the budget; the plan becomes one of
-// all those.
-static void choose_homes(Rematter *m, const StepProblem *q, RematPlan *plan) {
+// Of what only other phases touch, all that could be far.
+static int64_t others_bytes(const Rematter *m, const Planned *p, const Planned *planned, int n_planned) {
+  Rematter none = *m;
+  none.n_far = 0;
+  int n;
+  int64_t bytes = 0;
+  Home *list = near_homes(&none, planned, n_planned, &n);
+  for (int i = 0; i < n; i++)
+    if (!has_argument(m->functions[p->function], list[i].key)) bytes += list[i].bytes;
+  free(list);
+  return bytes;
+}
+
+// Of what only other phases touch, so much goes far that this one fits the budget with each step once, or all of it:
+// to this one that is no work. What those before have sent away already is no longer there.
+static void leave_to_others(Rematter *m, Planned *p, const Planned *planned, int n_planned) {
+  MlirOperation func = m->functions[p->function];
+  PlanBase base = base_of(m, func);
+  int64_t own = 0;
+  for (int a = 0; a < nn_function_n_args(func); a++) {
+    int64_t bytes;
+    if (!is_noted(m, plan_argument_key(func, a))) continue;
+    plan_persistent_find(m->kept, plan_argument_key(func, a), &bytes);
+    own += round_up(bytes, nn_alignment(m->target));
+  }
+  p->others_far = m->persistent - base.near - own;
+  int64_t over = p->forms->items[0].q.arena_none - p->others_far - m->goal.budget;
+  int n;
+  Home *list = near_homes(m, planned, n_planned, &n);
+  for (int i = 0; i < n; i++) {
+    if (m->goal.budget == 0 || over <= 0 || has_argument(func, list[i].key)) continue;
+    note(m, list[i].key);
+    p->others_far += list[i].bytes;
+    over -= list[i].bytes;
+  }
+  free(list);
+  p->forms->split = -1;   // all homes that a phase can have are known from the start
+  if (!p->others_far) return;
+  remat_forms_end(p->forms, -1);
+  remat_forms_build(p->forms, m->module, func, m->target, m->persistent - p->others_far, &m->kept_near);
+  p->forms->split = -1;
+}
+
+// Makes the plan one that has all noted homes, as far as they are arguments of the phase.
+static void send_noted(const Rematter *m, Planned *p) {
+  const StepProblem *q = &p->forms->items[p->form].q;
+  bool *more = allocate_array((size_t)q->p->n_args + 1, sizeof *more), any = false;
+  for (int h = 0; h < q->n_homes; h++) {
+    int a = q->node_value[h];
+    more[a] = (!p->plan.moves || p->plan.moves->near[a] < 0) && is_noted(m, plan_argument_key(q->p->func, a));
+    any |= more[a];
+  }
+  if (any) remat_plan_send_home(q, &m->goal, p->forms->persistent, more, &p->plan);
+  free(more);
+}
+
+// What the noted homes of other phases make of the plan's arenas, which count what it was planned with.
+static PlanBase beside_others(const Rematter *m, const Planned *p) {
+  PlanBase base = base_of(m, m->functions[p->function]);
+  const PlanProgram *own = p->plan.moves ? &p->plan.moves->p : &p->forms->items[p->form].p;
+  PlanBase planned = remat_base(own, p->forms->persistent);
+  return (PlanBase){p->plan.arena + base.near - planned.near, p->plan.far_arena + base.far - planned.far};
+}
+
+// To the homes of the plans as many more as the other functions need to fit the budget; the plans become those of all
+// these.
+static void choose_homes(Rematter *m, Planned *planned, int n_planned) {
   int n, low = 0;
-  Home *list = near_homes(q, plan, &n);
-  note_far(m, q->p->func, plan);
+  Home *list = near_homes(m, planned, n_planned, &n);
   int noted = m->n_far, high = n;
-  bool *more = allocate_array((size_t)q->p->n_args + 1, sizeof *more);
-  // @train does not fit: all of them, whatever the budget, so that what then is the smallest can be met
-  if (m->goal.budget > 0 && plan->arena > m->goal.budget) low = n;
+  // one does not fit: all of them, whatever the budget, so that what then is the smallest can be met
+  for (int k = 0; k < n_planned; k++)
+    if (m->goal.budget > 0 && planned[k].plan.arena > m->goal.budget) low = n;
   while (low < high && m->goal.budget > 0) {   // the fewest with which they fit
     int middle = low + (high - low) / 2;
-    for (int i = 0; i < middle; i++) note_home(m, q->p->func, list[i].arg);
+    for (int i = 0; i < middle; i++) note(m, list[i].key);
     if (others_need(m) > m->goal.budget) low = middle + 1;
     else high = middle;
     m->n_far = noted;
   }
-  for (int i = 0; i < low; i++) {
-    more[list[i].arg] = true;
-    note_home(m, q->p->func, list[i].arg);
+  for (int i = 0; i < low; i++) note(m, list[i].key);
+  for (int k = 0; k < n_planned; k++) {
+    send_noted(m, &planned[k]);
+    PlanBase ends = beside_others(m, &planned[k]);
+    planned[k].plan.arena = ends.near;
+    planned[k].plan.far_arena = ends.far;
   }
-  if (low) remat_plan_send_home(q, &m->goal, m->persistent, more, plan);
-  add_need(m, plan->arena, 0);
   add_need(m, others_need(m), 0);
-  free(more);
   free(list);
 }
 
+static void find_plan(Rematter *m, Planned *p) { p->form = remat_forms_find(p->forms, &m->goal, &p->plan); }
+
+// A phase: each step once, where that fits with the homes that those before it have sent away; else as much as others
+// can spare, then a search.
+static void find_plan_of_phase(Rematter *m, Planned *p, const Planned *planned, int n_planned) {
+  const StepProblem *q = &p->forms->items[0].q;
+  p->plan = (RematPlan){.arena = q->arena_none, .seconds = q->seconds_none};
+  p->others_near = others_bytes(m, p, planned, n_planned);
+  send_noted(m, p);
+  if (m->goal.policy == REMAT_POLICY_SOLVE && m->goal.budget > 0 && beside_others(m, p).near <= m->goal.budget) return;
+  remat_plan_free(&p->plan);
+  leave_to_others(m, p, planned, n_planned);
+  p->others_near -= p->others_far;
+  find_plan(m, p);
+}
+
 // Returns the function, which may be another than before.
-static MlirOperation rematerialize(Rematter *m, RematForms *forms) {
-  RematPlan plan;
-  int form = remat_forms_find(forms, &m->goal, &plan);
-  bool homes = m->goal.far_budget && nn_is_train(forms->origin);
-  if (homes) choose_homes(m, &forms->items[form].q, &plan);
-  double overhead = remat_forms_overhead(forms, form, &plan);
-  bool far_fits = !m->goal.far_budget || plan.far_arena <= m->goal.far_budget;
-  bool fits = far_fits && (m->goal.budget == 0 || plan.arena <= m->goal.budget);
-  add_need(m, plan.arena, remat_forms_bytes(forms));
-  if (!far_fits) m->far_need = plan.far_arena;
+static MlirOperation use_plan(Rematter *m, Planned *p) {
+  RematForms *forms = p->forms;
+  RematPlan *plan = &p->plan;
+  double overhead = remat_forms_overhead(forms, p->form, plan);
+  bool far_fits = !m->goal.far_budget || plan->far_arena <= m->goal.far_budget;
+  bool fits = far_fits && (m->goal.budget == 0 || plan->arena <= m->goal.budget);
+  add_need(m, plan->arena, remat_forms_bytes(forms) - p->others_near);
+  if (!far_fits) m->far_need = plan->far_arena;
   if (overhead > m->overhead) m->overhead = overhead;
   if (fits) {
     // Without a budget: what any plan adds whose arena is no larger than the one found.
-    double least = overhead > 0 ? remat_forms_bound(forms, m->goal.budget > 0 ? m->goal.budget : plan.arena) : 0;
-    set_attributes(m, forms, form, &plan, overhead, least);
-    if (plan.exec) {
-      PlanProgram *p = &forms->items[form].p;
-      PlanBase base = remat_base(plan.moves ? &plan.moves->p : p, m->persistent);
-      remat_rewrite(p, &plan, &base);
+    int64_t bytes = (m->goal.budget > 0 ? m->goal.budget : plan->arena) + p->others_near;
+    double least = overhead > 0 ? remat_forms_bound(forms, bytes) : 0;
+    set_attributes(m, forms, p->form, plan, overhead, least, p->others_far);
+    if (plan->exec) {
+      PlanBase base = base_of(m, m->functions[p->function]);
+      remat_rewrite(&forms->items[p->form].p, plan, &base);
     }
   }
-  remat_plan_free(&plan);
-  return remat_forms_end(forms, fits ? form : 0);
+  remat_plan_free(plan);
+  return remat_forms_end(forms, fits ? p->form : 0);
+}
+
+static void rematerialize(Rematter *m, int function, RematForms *forms) {
+  Planned p = {.function = function, .forms = forms};
+  find_plan(m, &p);
+  m->functions[function] = use_plan(m, &p);
+}
+
+// @train, or all phases: what persists has one home in all.
+static void rematerialize_steps(Rematter *m, RematForms *forms) {
+  Planned planned[NN_MAX_FUNCTIONS];
+  int n = 0;
+  for (int f = 0; f < m->n_functions; f++)
+    if (forms[f].n && nn_is_train(m->functions[f])) planned[n++] = (Planned){.function = f, .forms = &forms[f]};
+  for (int k = 0; k < n; k++) {
+    if (m->goal.far_budget && n > 1) find_plan_of_phase(m, &planned[k], planned, n);
+    else find_plan(m, &planned[k]);
+    if (m->goal.far_budget) note_far(m, m->functions[planned[k].function], &planned[k].plan);
+  }
+  if (m->goal.far_budget && n) choose_homes(m, planned, n);
+  for (int k = 0; k < n; k++) m->functions[planned[k].function] = use_plan(m, &planned[k]);
 }
 
 // The table of options (passes.def) has been checked against the text.
@@ -279,19 +408,21 @@ static int64_t others_need_at_least(const Rematter *m, const StepProblem *q) {
   Rematter all = *m;
   all.n_far = 0;
   all.far = NULL;
-  for (int h = 0; h < q->n_homes; h++) note_home(&all, q->p->func, q->node_value[h]);
+  for (int h = 0; h < q->n_homes; h++) note(&all, plan_argument_key(q->p->func, q->node_value[h]));
   int64_t need = others_need(&all);
   free(all.far);
   return need;
 }
 
-// Where a budget cannot be met: what memory far away would make of it, which ranks do not have. Writes and returns
-// text.
+// Where a budget cannot be met: what memory far away would make of it, which ranks do not have, and of a step that is
+// planned alone. Writes and returns text.
 static const char *tell_far(const Rematter *m, char *text, size_t size) {
   MlirOperation train = nn_module_train(m->module);
   *text = 0;
-  bool ranks = nn_has_attr(mlirModuleGetOperation(m->module), ATTR_shard);
-  if (m->goal.far_budget || !m->target || mlirOperationIsNull(train) || m->goal.policy != REMAT_POLICY_SOLVE || ranks)
+  bool ranks = nn_has_attr(mlirModuleGetOperation(m->module), ATTR_shard),
+       phases = nn_has_attr(mlirModuleGetOperation(m->module), ATTR_phases);
+  if (m->goal.far_budget || phases || !m->target || mlirOperationIsNull(train) ||
+      m->goal.policy != REMAT_POLICY_SOLVE || ranks)
     return text;
   RematForms forms;
   RematPlan plan;
@@ -374,11 +505,11 @@ bool nn_pass_remat(MlirModule module, const NnPassRun *run) {
                         m.goal.far_budget ? &m.kept_near : NULL);
   }
   find_budget(&m, functions.items, forms, functions.n);
-  for (int f = 0; f < functions.n; f++)
-    if (forms[f].n && nn_is_train(functions.items[f])) functions.items[f] = rematerialize(&m, &forms[f]);
+  rematerialize_steps(&m, forms);
   for (int f = 0; f < functions.n; f++) {
     if (!forms[f].n || nn_is_train(functions.items[f])) continue;
-    functions.items[f] = m.n_far ? remat_forms_end(&forms[f], 0) : rematerialize(&m, &forms[f]);
+    if (m.n_far) functions.items[f] = remat_forms_end(&forms[f], 0);
+    else rematerialize(&m, f, &forms[f]);
   }
   stream_others(&m);
   if (m.goal.budget > 0) nn_set_attr(mlirModuleGetOperation(module), &NN_I64(ATTR_budget, m.goal.budget));

@@ -280,9 +280,12 @@ typedef struct RematSweep {
 
 // Plans @train for budgets of 100 %, 95 %, … of its arena without recomputation, down to the smallest budget that can
 // be met, which is the last point. Each point is what the pass `remat` finds for that budget with the seed, the seconds
-// and the effort of `search`. The module (kernels, scheduled, before remat) stays as it is. False, and an empty sweep,
-// when it has no @train.
-bool nn_remat_sweep(MlirModule module, const NnTarget *target, const RematGoal *search, RematSweep *out);
+// and the effort of `search`. Of a training in phases: each is planned, the largest arena counts, and the time is that
+// of a step, of which a phase that is run every few has its share; `function`: of this phase alone, NULL: all; memory
+// far away is for one. The module (kernels, scheduled, before remat) stays as it is. False, and an empty sweep, when it
+// has no such function.
+bool nn_remat_sweep(MlirModule module, const NnTarget *target, const RematGoal *search, const char *function,
+                    RematSweep *out);
 void nn_remat_sweep_free(RematSweep *sweep);
 // "budget_bytes,arena_bytes,overhead,lower_bound,recomputed,feasible,far_bytes" and a line per point.
 void nn_remat_sweep_print(const RematSweep *sweep, FILE *out);
