@@ -14,6 +14,7 @@ import torch.nn.functional as F
 
 INF, NAN = math.inf, math.nan
 COMMON = [-INF, -1e30, -200, -30, -10, -3, -1, -1e-3, -1e-30, -0.0, 0.0, 1e-30, 1e-3, 1, 3, 10, 30, 200, 1e30, INF, NAN]
+NUMBERS = [v for v in COMMON if not math.isnan(v)]
 TYPES = {'f32': torch.float32, 'f64': torch.float64}
 
 
@@ -46,6 +47,11 @@ def attend(x):
     return torch.softmax(scores, -1) @ x[:, None]
 
 
+def slope(function):
+    """Its derivative, so that the gradient is the second one."""
+    return lambda x: torch.autograd.grad(function(x).sum(), x, create_graph=True)[0]
+
+
 def segments(kind, x):
     index = torch.tensor([2, 0, 2, 0, 2, 4, 4])
     return torch.zeros(6, dtype=x.dtype).scatter_reduce(0, index, x, kind, include_self=False)
@@ -56,6 +62,9 @@ CASES = [
     ('relu', 'relu(x)', F.relu, COMMON + around(0)),
     ('relu6', 'relu6(x)', F.relu6, COMMON + around(0, 6)),
     ('leaky_relu', 'leaky_relu(x, slope=0.2)', lambda x: F.leaky_relu(x, 0.2), COMMON + around(0)),
+    ('elu_slope', 'grad(elu(x, 0.7), x)', slope(lambda x: F.elu(x, 0.7)), NUMBERS + around(0)),
+    ('selu_slope', 'grad(selu(x), x)', slope(F.selu), NUMBERS + around(0)),
+    ('celu_slope', 'grad(celu(x, 0.5), x)', slope(lambda x: F.celu(x, 0.5)), NUMBERS + around(0)),
     ('gelu', 'gelu(x)', F.gelu, COMMON),
     ('gelu_tanh', 'gelu(x, approximate=true)', lambda x: F.gelu(x, approximate='tanh'), COMMON),
     ('silu', 'silu(x)', F.silu, COMMON),
