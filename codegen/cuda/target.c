@@ -20,9 +20,9 @@ static const Machine generic = {
               [COST_move] = {0.2, 0.6, 0}},
 };
 
-// A product of so many rows takes 30 times as long as reading and writing its weights' gradient in f32 (on an H200: 3 x
-// 2 x 8192 flops for 8 bytes, at 206 flops a byte).
-enum { LOSS_ROWS = 8192 };
+// The products of so many rows take 15 times as long as reading and writing their weights' gradient in f32 (on an H200:
+// 3 x 2 x 4096 flops for 8 bytes, at 206 flops a byte).
+enum { LOSS_ROWS = 4096 };
 enum { WIDE_BLOCKS = 132 };   // multiprocessors of an H100
 
 static const CudaTarget *cuda_of(const CodegenTarget *target) { return (const CudaTarget *)target; }
