@@ -1,28 +1,45 @@
-// The pass `gather`: updates next to each other at the end of a step, where a target makes one launch of them
-// (codegen/kernel/groups.h). A gradient then lives until there, so an update waits only while that raises no peak, or
-// while a budget has room; where memory is short it stays where `schedule` put it, behind its gradient.
+// The pass `gather`: updates next to each other at the end of a step, and what is made of parameters alone (their
+// copies in the type of the products) at its start, where a target makes one launch of them (codegen/kernel/groups.h).
+// A gradient then lives until there, and a copy from there, so an update waits, and a copy is made early, only while
+// that raises no peak, or while a budget has room; where memory is short they stay where `schedule` put them.
 #include <stdlib.h>
 #include <string.h>
 
 #include "passes/plan/plan.h"
 #include "passes/rewrite.h"
 #include "support/alloc.h"
+#include "support/ptr_map.h"
 
 typedef struct Gather {
   PlanProgram *p;   // Borrowed
   int *exec;        // Owned; the order tried
   bool *waits;      // Owned, per step
+  bool *early;      // Owned, per step
   bool *needed;     // Owned, per step: one that does not wait reads what it makes
   bool *held;       // Owned, per buffer: an update that waits reads it
-  int n_waiting;
+  int n_waiting, n_early;
   int64_t room;   // bytes that the user grants anyway, without the persistent part; 0: no budget
 } Gather;
 
-static bool is_update(const PlanProgram *p, const PlanStep *s) {
+static bool is_map(const PlanProgram *p, const PlanStep *s) {
   char kind[16];
-  if (s->role != NN_STEP_RUN || s->kernel < 0 || s->recomputed || rewrite_phase_rank(rewrite_phase(s->op)) != 2)
-    return false;
-  return !strcmp(nn_attr_str(p->kernels[s->kernel].func, ATTR_kind, kind, sizeof kind, ""), "map");
+  return s->role == NN_STEP_RUN && s->kernel >= 0 && !s->recomputed &&
+         !strcmp(nn_attr_str(p->kernels[s->kernel].func, ATTR_kind, kind, sizeof kind, ""), "map");
+}
+
+static bool is_update(const PlanProgram *p, const PlanStep *s) {
+  return is_map(p, s) && rewrite_phase_rank(rewrite_phase(s->op)) == 2;
+}
+
+// A map of parameters alone, of which no result takes the place of one.
+static bool is_copy_of_parameters(const PlanProgram *p, const PlanStep *s) {
+  bool is = is_map(p, s) && s->n_inputs > 0 && rewrite_phase_rank(rewrite_phase(s->op)) < 2;
+  for (int j = 0; j < s->n_inputs; j++) is = is && p->values[p->values[s->inputs[j]].root].persistent;
+  for (int i = 0; i < p->n_results; i++) {
+    int root = p->values[p->result[i]].root;
+    is = is && (root < s->first_result || root >= s->first_result + s->n_results);
+  }
+  return is;
 }
 
 static int buffer_of(const PlanProgram *p, const PlanLayout *l, int value) {
@@ -47,7 +64,26 @@ static int64_t bytes_freed(const Gather *g, const PlanLayout *l, int step) {
   return bytes;
 }
 
-// From the end on, so that what waits shortest is asked first.
+// What live[from] to live[to] may grow by.
+static bool has_room(int64_t *live, int from, int to, int64_t bytes, int64_t peak) {
+  for (int k = from; k <= to; k++)
+    if (live[k] + bytes > peak) return false;
+  for (int k = from; k <= to; k++) live[k] += bytes;
+  return true;
+}
+
+static void choose_early(Gather *g, int64_t *live, int64_t peak) {
+  PlanProgram *p = g->p;
+  for (int i = 0; i < p->n_steps; i++) {
+    const PlanStep *s = &p->steps[i];
+    int64_t bytes = 0;
+    for (int r = 0; r < s->n_results; r++) bytes += plan_align(p, p->values[s->first_result + r].bytes);
+    g->early[i] = is_copy_of_parameters(p, s) && has_room(live, 0, i, bytes, peak);
+    g->n_early += g->early[i];
+  }
+}
+
+// From the end on, so that what waits shortest is asked first; copies from the start on.
 static void choose(Gather *g) {
   PlanProgram *p = g->p;
   PlanLayout l;
@@ -58,11 +94,7 @@ static void choose(Gather *g) {
   for (int i = p->n_steps - 1; i >= 0; i--) {
     const PlanStep *s = &p->steps[i];
     if (is_update(p, s) && !g->needed[i]) {
-      int64_t bytes = bytes_freed(g, &l, i), most = 0;
-      for (int k = i + 1; k <= p->n_steps; k++)
-        if (live[k] > most) most = live[k];
-      g->waits[i] = most + bytes <= peak;
-      for (int k = i + 1; g->waits[i] && k <= p->n_steps; k++) live[k] += bytes;
+      g->waits[i] = has_room(live, i + 1, p->n_steps, bytes_freed(g, &l, i), peak);
     }
     for (int j = 0; j < s->n_inputs; j++) {
       int def = p->values[s->inputs[j]].def;
@@ -71,15 +103,16 @@ static void choose(Gather *g) {
     }
     g->n_waiting += g->waits[i];
   }
+  choose_early(g, live, peak);
   free(live);
   plan_layout_free(&l);
 }
 
 static void write_order(Gather *g) {
   int n = 0;
-  for (int last = 0; last < 2; last++)
+  for (int part = 0; part < 3; part++)
     for (int i = 0; i < g->p->n_steps; i++)
-      if (g->waits[i] == (last == 1)) g->exec[n++] = i;
+      if ((g->early[i] && g->n_early > 1 ? 0 : g->waits[i] && g->n_waiting > 1 ? 2 : 1) == part) g->exec[n++] = i;
 }
 
 static int64_t arena(PlanProgram *p, const int *exec, int64_t *peak) {
@@ -115,6 +148,34 @@ static void move_to_end(MlirOperation op, MlirOperation end) {
       if (nn_is_alias(mlirOpOperandGetOwner(use))) move_to_end(mlirOpOperandGetOwner(use), end);
 }
 
+// In front of the first op, with the views of parameters that it reads, several of which may be of one; in the order of
+// the calls.
+static void move_to_start(MlirOperation op, PtrMap *moved, MlirOperation *last, MlirBlock block) {
+  if (ptr_map_get(moved, op.ptr) >= 0) return;
+  ptr_map_set(moved, op.ptr, 1);
+  for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++) {
+    MlirValue v = mlirOperationGetOperand(op, i);
+    if (!mlirValueIsABlockArgument(v)) move_to_start(nn_value_def(v), moved, last, block);
+  }
+  if (mlirOperationIsNull(*last)) {
+    MlirOperation first = mlirBlockGetFirstOperation(block);
+    if (!mlirOperationEqual(first, op)) mlirOperationMoveBefore(op, first);
+  } else {
+    mlirOperationMoveAfter(op, *last);
+  }
+  *last = op;
+}
+
+static void move_steps(const Gather *g) {
+  MlirOperation end = nn_function_return(g->p->func), last = nn_null_operation();
+  PtrMap moved = {0};
+  for (int i = 0; i < g->p->n_steps && g->n_early > 1; i++)
+    if (g->early[i]) move_to_start(g->p->steps[i].op, &moved, &last, nn_function_body(g->p->func));
+  for (int i = 0; i < g->p->n_steps && g->n_waiting > 1; i++)
+    if (g->waits[i]) move_to_end(g->p->steps[i].op, end);
+  ptr_map_free(&moved);
+}
+
 static void gather_function(MlirModule module, MlirOperation func, const NnTarget *target, int64_t room) {
   PlanProgram p;
   plan_program_build(&p, module, func, target);
@@ -123,22 +184,29 @@ static void gather_function(MlirModule module, MlirOperation func, const NnTarge
               .room = room,
               .exec = allocate_array(n, sizeof *g.exec),
               .waits = allocate_array(n, sizeof *g.waits),
+              .early = allocate_array(n, sizeof *g.early),
               .needed = allocate_array(n, sizeof *g.needed)};
   choose(&g);
-  write_order(&g);
-  if (g.n_waiting > 1 && fits(&g))
-    for (int i = 0; i < p.n_steps; i++)
-      if (g.waits[i]) move_to_end(p.steps[i].op, nn_function_return(func));
+  int n_waiting = g.n_waiting, n_early = g.n_early;
+  bool moved = false;
+  for (int try = 0; try < 3 && !moved; try++) {   // all, else one of both
+    g.n_waiting = try == 1 ? 0 : n_waiting;
+    g.n_early = try == 2 ? 0 : n_early;
+    write_order(&g);
+    moved = (g.n_waiting > 1 || g.n_early > 1) && fits(&g);
+  }
+  if (moved) move_steps(&g);
   free(g.exec);
   free(g.waits);
+  free(g.early);
   free(g.needed);
   free(g.held);
   plan_program_free(&p);
 }
 
-// Requires: kernels (fuse); a final order but for the updates. Where remat has placed the buffers, their order is its
-// own. Establishes: another such order, which needs no more memory than the old one, or than the budget. Breaks:
-// nn.inplace, nn.offset.
+// Requires: kernels (fuse); a final order but for the updates and the copies. Where remat has placed the buffers, their
+// order is its own. Establishes: another such order, which needs no more memory than the old one, or than the budget.
+// Breaks: nn.inplace, nn.offset.
 bool nn_pass_gather(MlirModule module, const NnPassRun *run) {
   NnFunctions functions = nn_public_functions(module);
   bool together = (run->target && run->target->groups_updates) ||

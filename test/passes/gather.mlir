@@ -42,3 +42,59 @@ func.func @tight(%x: tensor<4x512xf32> {nn.role = "input"}, %w0: tensor<512x512x
   %n1 = "nn.sub"(%w1, %dw1) {nn.phase = "update"} : (tensor<512x512xf32>, tensor<512x512xf32>) -> tensor<512x512xf32>
   return %n0, %n1 : tensor<512x512xf32>, tensor<512x512xf32>
 }
+
+// Copies of parameters are made at the start, next to each other, where what lives until they are read raises no peak; a value that is made of others stays.
+// CHECK-LABEL: func.func @copies
+// CHECK-NEXT: %[[C0:.*]] = call @kernel_{{[0-9]+}}(%arg1) {{.*}} -> tensor<32x32xbf16>
+// CHECK-NEXT: %[[C1:.*]] = call @kernel_{{[0-9]+}}(%arg2) {{.*}} -> tensor<32x64xbf16>
+// CHECK-NEXT: %[[H:.*]] = "nn.matmul"(%arg0, %[[C0]])
+// CHECK: "nn.matmul"(%{{.*}}, %[[C1]])
+// HOST-LABEL: func.func @copies
+// HOST-NEXT: call
+// HOST-NEXT: "nn.matmul"
+func.func @copies(%x: tensor<256x32xbf16> {nn.role = "input"}, %w0: tensor<32x32xf32> {nn.role = "param", nn.name = "copies.w0"}, %w1: tensor<32x64xf32> {nn.role = "param", nn.name = "copies.w1"})
+    -> (tensor<256x64xbf16> {nn.role = "output", nn.name = "y"}) {
+  %c0 = "nn.cast"(%w0) {nn.phase = "forward"} : (tensor<32x32xf32>) -> tensor<32x32xbf16>
+  %h = "nn.matmul"(%x, %c0) {transpose_a = false, transpose_b = false, nn.phase = "forward"} : (tensor<256x32xbf16>, tensor<32x32xbf16>) -> tensor<256x32xbf16>
+  %r = "nn.relu"(%h) {nn.phase = "forward"} : (tensor<256x32xbf16>) -> tensor<256x32xbf16>
+  %c1 = "nn.cast"(%w1) {nn.phase = "forward"} : (tensor<32x64xf32>) -> tensor<32x64xbf16>
+  %y = "nn.matmul"(%r, %c1) {transpose_a = false, transpose_b = false, nn.phase = "forward"} : (tensor<256x32xbf16>, tensor<32x64xbf16>) -> tensor<256x64xbf16>
+  return %y : tensor<256x64xbf16>
+}
+
+// Both copies read a view of one view, which moves with the first of them.
+// CHECK-LABEL: func.func @copies_of_views
+// CHECK-NEXT: %[[V:.*]] = "nn.reshape"(%arg2)
+// CHECK-NEXT: %[[V0:.*]] = "nn.slice"(%[[V]]) {{.*}}starts = array<i64: 0, 0>
+// CHECK-NEXT: call @kernel_{{[0-9]+}}(%[[V0]])
+// CHECK-NEXT: %[[V1:.*]] = "nn.slice"(%[[V]]) {{.*}}starts = array<i64: 32, 0>
+// CHECK-NEXT: call @kernel_{{[0-9]+}}(%[[V1]])
+// CHECK: "nn.matmul"
+func.func @copies_of_views(%x: tensor<256x32xbf16> {nn.role = "input"}, %x2: tensor<32x64xbf16> {nn.role = "input"}, %w: tensor<2x32x32xf32> {nn.role = "param", nn.name = "copies_of_views.w"}) -> (tensor<256x64xbf16> {nn.role = "output", nn.name = "y"}) {
+  %v = "nn.reshape"(%w) {nn.phase = "forward"} : (tensor<2x32x32xf32>) -> tensor<64x32xf32>
+  %v0 = "nn.slice"(%v) {starts = array<i64: 0, 0>, sizes = array<i64: 32, 32>, strides = array<i64: 1, 1>, nn.phase = "forward"} : (tensor<64x32xf32>) -> tensor<32x32xf32>
+  %c0 = "nn.cast"(%v0) {nn.phase = "forward"} : (tensor<32x32xf32>) -> tensor<32x32xbf16>
+  %h = "nn.matmul"(%x, %c0) {transpose_a = false, transpose_b = false, nn.phase = "forward"} : (tensor<256x32xbf16>, tensor<32x32xbf16>) -> tensor<256x32xbf16>
+  %r = "nn.relu"(%h) {nn.phase = "forward"} : (tensor<256x32xbf16>) -> tensor<256x32xbf16>
+  %v1 = "nn.slice"(%v) {starts = array<i64: 32, 0>, sizes = array<i64: 32, 32>, strides = array<i64: 1, 1>, nn.phase = "forward"} : (tensor<64x32xf32>) -> tensor<32x32xf32>
+  %c1 = "nn.cast"(%v1) {nn.phase = "forward"} : (tensor<32x32xf32>) -> tensor<32x32xbf16>
+  %z = "nn.matmul"(%r, %c1) {transpose_a = false, transpose_b = false, nn.phase = "forward"} : (tensor<256x32xbf16>, tensor<32x32xbf16>) -> tensor<256x32xbf16>
+  %y = "nn.matmul"(%z, %x2) {transpose_a = false, transpose_b = false, nn.phase = "forward"} : (tensor<256x32xbf16>, tensor<32x64xbf16>) -> tensor<256x64xbf16>
+  return %y : tensor<256x64xbf16>
+}
+
+// Two copies at once would be the peak: each is made where it is read.
+// CHECK-LABEL: func.func @copies_tight
+// CHECK: call @kernel_{{[0-9]+}}(%arg1)
+// CHECK: "nn.matmul"
+// CHECK: call @kernel_{{[0-9]+}}(%arg2)
+// CHECK: "nn.matmul"
+func.func @copies_tight(%x: tensor<4x512xbf16> {nn.role = "input"}, %w0: tensor<512x512xf32> {nn.role = "param", nn.name = "copies_tight.w0"}, %w1: tensor<512x512xf32> {nn.role = "param", nn.name = "copies_tight.w1"})
+    -> (tensor<4x512xbf16> {nn.role = "output", nn.name = "y"}) {
+  %c0 = "nn.cast"(%w0) {nn.phase = "forward"} : (tensor<512x512xf32>) -> tensor<512x512xbf16>
+  %h = "nn.matmul"(%x, %c0) {transpose_a = false, transpose_b = false, nn.phase = "forward"} : (tensor<4x512xbf16>, tensor<512x512xbf16>) -> tensor<4x512xbf16>
+  %r = "nn.relu"(%h) {nn.phase = "forward"} : (tensor<4x512xbf16>) -> tensor<4x512xbf16>
+  %c1 = "nn.cast"(%w1) {nn.phase = "forward"} : (tensor<512x512xf32>) -> tensor<512x512xbf16>
+  %y = "nn.matmul"(%r, %c1) {transpose_a = false, transpose_b = false, nn.phase = "forward"} : (tensor<4x512xbf16>, tensor<512x512xbf16>) -> tensor<4x512xbf16>
+  return %y : tensor<4x512xbf16>
+}
