@@ -59,6 +59,7 @@ static CostWork kernel_work(const CudaTarget *target, MlirOperation call, const 
     w.bytes += through_memory(conv_kernel_workspace(target, k) - conv_workspace_bytes(target, &c));
   } else if (k->kind == KERNEL_MOVE) {
     schedule_move_work(k, &w.launches, &w.serial);
+    w.bytes += through_memory(schedule_move_workspace(k));
   }
   return w;
 }

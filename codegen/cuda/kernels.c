@@ -101,6 +101,7 @@ int64_t cuda_kernel_workspace(const CudaTarget *target, MlirOperation func) {
   kernel_read(func, &k);
   int64_t bytes = !mlirOperationIsNull(k.library) ? conv_kernel_workspace(target, &k)
                   : k.kind == KERNEL_COLUMN       ? schedule_reduce_workspace(&k)
+                  : k.kind == KERNEL_MOVE         ? schedule_move_workspace(&k)
                                                   : 0;
   kernel_free(&k);
   return bytes;

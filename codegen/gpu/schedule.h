@@ -50,6 +50,7 @@ void schedule_map(GpuModule *m, const Kernel *k, EmittedKernel *out);
 bool schedule_transpose(GpuModule *m, const Kernel *k, EmittedKernel *out);
 void schedule_reduce(GpuModule *m, const Kernel *k, EmittedKernel *out);   // row and column
 void schedule_move(GpuModule *m, const Kernel *k, EmittedKernel *out);
+int64_t schedule_move_workspace(const Kernel *k);
 // For the roofline: its launches; of a scatter the seconds in which a block waits for one access of memory after the
 // other, else 0.
 void schedule_move_work(const Kernel *k, double *launches, double *serial);

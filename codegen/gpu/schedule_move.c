@@ -10,7 +10,7 @@
 #include "support/integers.h"
 #include "support/text.h"
 
-enum { THREADS = 256, WARP = 32, ENOUGH_BLOCKS = 1056 };
+enum { THREADS = 256, WARP = 32, ENOUGH_BLOCKS = 1056, LEAST_PARTS = 4 };
 
 // Seconds from the address to the value where many are on their way; about the same on all GPUs.
 #define MEMORY_LATENCY 0.7e-6
@@ -28,7 +28,7 @@ static int move_lanes(const GpuModule *m, const Kernel *k, NnDtype dtype, int n,
 }
 
 static void begin_function(Emitter *e, GpuModule *m, const Kernel *k, const char *symbol, int lanes) {
-  schedule_begin(e, m, k, symbol, k->n_args + k->n_results);
+  schedule_begin(e, m, k, symbol, k->n_args + k->n_results + (schedule_move_workspace(k) > 0));
   schedule_forget(e, lanes);
   e->align = lanes > 1 ? 16 : 0;
 }
@@ -157,18 +157,27 @@ static void move_pool(GpuModule *m, const Kernel *k, MlirOperation op, EmittedKe
 // ---------------------------------------------------------------------------------------------------------------------
 // Scatters
 
+// A block owns some rows of the table, a part of their columns and a part of the indices. A thread has 16 bytes of
+// them, and of the row that it adds to the sum so far in registers: a row that many indices name in turn is one chain
+// of additions. Where all indices fall into few rows they are cut into parts, whose sums lie in the workspace until a
+// second launch adds them up in order.
 typedef struct Scatter {
   Emitter *e;
   int source, indices, base;   // buffers; base: of scatter_add_to, else -1
   NnDtype dtype, index_dtype;
-  int64_t rows, row, n;    // of the table, elements of one, indices
-  int64_t owned, blocks;   // rows of a block; how many there are
+  int64_t rows, row, n;                // of the table, elements of one, indices
+  int64_t owned, row_blocks, slices;   // rows of a block; how many blocks for all rows, and for all columns
+  int64_t parts, part_size;            // of the indices
   int lanes;
   int team, teams;           // threads that share a row
   Value tid, first, count;   // of the block's rows
-  // of the thread: which rows of the block's (number modulo teams), which vectors of them
-  Value team_number, column;
+  Value from, to;            // of its indices
+  // of the thread: which rows of the block's (number modulo teams), where in them, whether that is inside
+  Value team_number, column, active;
+  TypeName types[2];   // of its state: the sums of a row, which row that is (-1: none; a block's only row: not told)
 } Scatter;
+
+static int n_state(const Scatter *s) { return s->owned > 1 ? 2 : 1; }
 
 // Words of 32 bits: a ballot of each warp, then a row for each thread.
 static Value shared_word(Scatter *s, Value index) { return schedule_shared(s->e, "_shared", index, "i32"); }
@@ -187,39 +196,40 @@ static Value word_to_i64(Scatter *s, Value word) {
   return emit(s->e, s->e->depth, "arith.extui", VALUES(word.id), "%% : i32 to i64");
 }
 
-// One step on this thread's vectors of the row at `to`.
-static void step_columns(Scatter *s, RowStep step, Value to, Value from) {
-  Emitter *e = s->e;
-  Value c = for_begin(e, s->column, emit_i64(e, s->row), (int64_t)s->team * e->lanes, 0, NULL, NULL, NULL),
-        at = sum(e, to, c);
-  emit_store_at(e, e->k->n_args, s->dtype, at, row_value(e, step, s->source, s->dtype, at, sum(e, from, c)), false);
-  for_end(e, 0, NULL, NULL, NULL);
+static Value place_in_row(Scatter *s, Value r) {
+  return sum(s->e, scaled(s->e, sum(s->e, s->first, r), s->row), s->column);
 }
 
-// What the thread's rows are before anything is added, or after.
-typedef void (*RowFn)(Scatter *s, Value to);
-static void set_lowest(Scatter *s, Value to) { step_columns(s, ROW_LOWEST, to, to); }
-static void lowest_to_zero(Scatter *s, Value to) { step_columns(s, ROW_LOWEST_TO_ZERO, to, to); }
-static void set_base(Scatter *s, Value to) {
-  Emitter *e = s->e;
-  Value c = for_begin(e, s->column, emit_i64(e, s->row), (int64_t)s->team * e->lanes, 0, NULL, NULL, NULL),
-        at = sum(e, to, c);
-  emit_store_at(e, e->k->n_args, s->dtype, at,
-                s->base < 0 ? emit_splat(e, s->dtype, 0) : emit_load_at(e, s->base, s->dtype, at), false);
-  for_end(e, 0, NULL, NULL, NULL);
+// What row r is before anything is added.
+static Value first_value(Scatter *s, bool max, Value r) {
+  if (max) return emit_splat(s->e, s->dtype, -INFINITY);
+  if (s->base < 0 || s->parts > 1) return emit_splat(s->e, s->dtype, 0);
+  return emit_load_at(s->e, s->base, s->dtype, place_in_row(s, r));
 }
 
-static void own_rows(Scatter *s, RowFn body) {
+// What it is in the end: no row has the lowest number by itself.
+static Value last_value(Scatter *s, bool max, Value v) {
+  if (!max) return v;
+  Value lowest = emit_splat(s->e, s->dtype, -INFINITY);
+  return emit_select(s->e, emit_compare(s->e, "eq", v, lowest, s->dtype), emit_splat(s->e, s->dtype, 0), v, s->dtype);
+}
+
+// Each of the thread's rows in turn: without a value of its own, what it is before, else after.
+static void own_rows(Scatter *s, bool max, bool after) {
   Emitter *e = s->e;
   Value r = for_begin(e, s->team_number, s->count, s->teams, 0, NULL, NULL, NULL);
-  body(s, scaled(e, sum(e, s->first, r), s->row));
+  if_begin(e, s->active);
+  Value at = place_in_row(s, r),
+        v = after ? last_value(s, max, emit_load_at(e, e->k->n_args, s->dtype, at)) : first_value(s, max, r);
+  emit_store_at(e, e->k->n_args, s->dtype, at, v, false);
+  if_end(e, 0, NULL, NULL, NULL, NULL);
   for_end(e, 0, NULL, NULL, NULL);
 }
 
 // Which of THREADS indices fall into the block's rows.
 static void share_matches(Scatter *s, Value chunk) {
   Emitter *e = s->e;
-  Value i = sum(e, chunk, s->tid), in_range = emit_index_compare_with(e, "ult", i, s->n),
+  Value i = sum(e, chunk, s->tid), in_range = emit_index_compare(e, "ult", i, s->to),
         at = emit_index_with(e, "minui", i, s->n - 1);
   Value within = emit_index(e, "subi", move_load_index(e, s->indices, s->index_dtype, at), s->first);
   Value mine = emit_index_compare(e, "ult", within, s->count);
@@ -234,44 +244,96 @@ static void share_matches(Scatter *s, Value chunk) {
   schedule_barrier(e);
 }
 
-// The matches of a warp, in order: the lowest bit of what is left of its ballot.
-static void add_matches(Scatter *s, RowStep step, Value chunk) {
+static void write_row(Scatter *s, const Value *state) {
   Emitter *e = s->e;
-  TypeName i32 = {"i32"};
-  Value warp = for_begin(e, emit_i64(e, 0), emit_i64(e, THREADS / WARP), 1, 0, NULL, NULL, NULL);
-  Value ballot = load_word(s, warp), left, rest;
-  Value matches = word_to_i64(s, emit(e, e->depth, "math.ctpop", VALUES(ballot.id), "%% : i32"));
-  for_begin(e, emit_i64(e, 0), matches, 1, 1, &ballot, &i32, &left);
-  Value bit = word_to_i64(s, emit(e, e->depth, "math.cttz", VALUES(left.id), "%% : i32")),
-        slot = sum(e, scaled(e, warp, WARP), bit);
-  Value r = word_to_i64(s, load_word(s, emit_index_with(e, "addi", slot, THREADS / WARP)));
-  if_begin(e, emit_index_compare(e, "eq", emit_index_with(e, "remui", r, s->teams), s->team_number));
-  step_columns(s, step, scaled(e, sum(e, s->first, r), s->row), scaled(e, sum(e, chunk, slot), s->row));
+  if_begin(e, emit_and(e, s->active, emit_index_compare_with(e, "sge", state[1], 0)));
+  emit_store_at(e, e->k->n_args, s->dtype, place_in_row(s, state[1]), state[0], false);
   if_end(e, 0, NULL, NULL, NULL, NULL);
-  Value one = emit_i32(e, 1), minus = emit(e, e->depth, "arith.subi", VALUES(left.id, one.id), "%%, %% : i32");
-  rest = emit(e, e->depth, "arith.andi", VALUES(left.id, minus.id), "%%, %% : i32");
-  for_end(e, 1, &rest, &i32, &rest);
-  for_end(e, 0, NULL, NULL, NULL);
+}
+
+// Vector v of row r on top of what the thread has of that row; of another row, that goes to memory first.
+static void keep(Scatter *s, bool max, Value r, Value v, Value *state) {
+  Emitter *e = s->e;
+  if (s->owned > 1) {
+    Value now[2], before[2] = {state[0], state[1]};
+    if_begin(e, emit_index_compare(e, "ne", r, state[1]));
+    write_row(s, state);
+    now[0] = emit_load_at(e, e->k->n_args, s->dtype, place_in_row(s, r));
+    now[1] = r;
+    if_end(e, 2, now, before, s->types, state);
+  }
+  state[0] = emit_binary(e, max ? NN_OP_max : NN_OP_add, s->dtype, state[0], v);
+}
+
+// The matches of a warp, in order: the lowest bit of what is left of its ballot. `deep` of them are read before the
+// first is added, where all threads read them.
+static void add_matches(Scatter *s, bool max, Value chunk, Value *state) {
+  enum { DEEP = 4 };
+  Emitter *e = s->e;
+  TypeName types[3] = {s->types[0], s->types[1]}, i32 = {"i32"};
+  int n = n_state(s), deep = s->teams == 1 || s->owned == 1 ? DEEP : 1;
+  types[n] = i32;
+  Value carried[3], warp = for_begin(e, emit_i64(e, 0), emit_i64(e, THREADS / WARP), 1, n, state, types, carried);
+  Value ballot = load_word(s, warp), one = emit_i32(e, 1),
+        matches = word_to_i64(s, emit(e, e->depth, "math.ctpop", VALUES(ballot.id), "%% : i32"));
+  carried[n] = ballot;
+  Value inner[3], i = for_begin(e, emit_i64(e, 0), matches, deep, n + 1, carried, types, inner), v[DEEP], r[DEEP],
+                  mine[DEEP], left = inner[n];
+  for (int j = 0; j < deep; j++) {
+    Value bit = word_to_i64(s, emit(e, e->depth, "math.cttz", VALUES(left.id), "%% : i32"));
+    bit = emit_index_with(e, "minui", bit, WARP - 1);   // 32: none is left
+    Value slot = sum(e, scaled(e, warp, WARP), bit);
+    r[j] = word_to_i64(s, load_word(s, emit_index_with(e, "addi", slot, THREADS / WARP)));
+    mine[j] = deep > 1 ? emit_index_compare(e, "ult", emit_index_with(e, "addi", i, j), matches)
+                       : emit_index_compare(e, "eq", emit_index_with(e, "remui", r[j], s->teams), s->team_number);
+    v[j] = sum(e, scaled(e, emit_index_with(e, "minui", sum(e, chunk, slot), s->n - 1), s->row), s->column);
+    if (deep > 1) v[j] = emit_load_at(e, s->source, s->dtype, v[j]);
+    Value minus = emit(e, e->depth, "arith.subi", VALUES(left.id, one.id), "%%, %% : i32");
+    left = emit(e, e->depth, "arith.andi", VALUES(left.id, minus.id), "%%, %% : i32");
+  }
+  for (int j = 0; j < deep; j++) {
+    Value before[2] = {inner[0], inner[1]}, now[2] = {inner[0], inner[1]};
+    if_begin(e, mine[j]);
+    keep(s, max, r[j], deep > 1 ? v[j] : emit_load_at(e, s->source, s->dtype, v[j]), now);
+    if_end(e, n, now, before, types, inner);
+  }
+  inner[n] = left;
+  for_end(e, n + 1, inner, types, carried);
+  for_end(e, n, carried, types, state);
 }
 
 static void emit_scatter(Scatter *s, bool max) {
   Emitter *e = s->e;
-  if (max) {
-    own_rows(s, set_lowest);
+  bool several = s->owned > 1;
+  Value state[2], carried[2];
+  s->types[0] = vector_type(e, s->dtype);
+  s->types[1] = (TypeName){"i64"};
+  if (!several) {
+    state[0] = first_value(s, max, emit_i64(e, 0));
   } else if (s->base < 0) {
-    own_rows(s, set_base);
+    own_rows(s, max, false);
   } else {   // the result may lie over it
     Value to = emit(e, 0, "llvm.ptrtoint", VALUES(e->buffer[e->k->n_args]), "%% : !buffer to i64"),
           from = emit(e, 0, "llvm.ptrtoint", VALUES(e->buffer[s->base]), "%% : !buffer to i64");
     if_begin(e, emit_index_compare(e, "ne", to, from));
-    own_rows(s, set_base);
+    own_rows(s, max, false);
     if_end(e, 0, NULL, NULL, NULL, NULL);
   }
-  Value chunk = for_begin(e, emit_i64(e, 0), emit_i64(e, s->n), THREADS, 0, NULL, NULL, NULL);
+  if (several) state[0] = emit_splat(e, s->dtype, 0), state[1] = emit_i64(e, -1);
+  Value chunk = for_begin(e, s->from, s->to, THREADS, n_state(s), state, s->types, carried);
   share_matches(s, chunk);
-  add_matches(s, max ? ROW_MAX : ROW_ADD, chunk);
-  for_end(e, 0, NULL, NULL, NULL);
-  if (max) own_rows(s, lowest_to_zero);
+  add_matches(s, max, chunk, carried);
+  for_end(e, n_state(s), carried, s->types, state);
+  if (several) {
+    write_row(s, state);
+    if (max) own_rows(s, max, true);
+    return;
+  }
+  if_begin(e, emit_and(e, s->active, emit_index_compare_with(e, "eq", s->team_number, 0)));
+  Value at = place_in_row(s, emit_i64(e, 0));
+  if (s->parts > 1) at = sum(e, at, scaled(e, emit_index_with(e, "divui", s->from, s->part_size), s->rows * s->row));
+  emit_store_at(e, e->k->n_args + (s->parts > 1), s->dtype, at, last_value(s, max, state[0]), false);
+  if_end(e, 0, NULL, NULL, NULL, NULL);
 }
 
 static Scatter scatter_plan(const GpuModule *m, const Kernel *k, MlirOperation op) {
@@ -290,39 +352,77 @@ static Scatter scatter_plan(const GpuModule *m, const Kernel *k, MlirOperation o
   while (s.team < THREADS && s.team * s.lanes < s.row) s.team *= 2;
   s.teams = THREADS / s.team;
   s.owned = divide_up(s.rows, ENOUGH_BLOCKS);
-  s.blocks = divide_up(s.rows, s.owned);
+  s.row_blocks = divide_up(s.rows, s.owned);
+  s.slices = divide_up(s.row, (int64_t)s.team * s.lanes);
+  // at least THREADS indices each, and no more sums than an eighth of what is added
+  s.parts = smaller(divide_up(s.n, THREADS), smaller(ENOUGH_BLOCKS / s.row_blocks, s.n / 8 / s.rows));
+  if (s.parts < LEAST_PARTS || nn_op_of(op) == NN_OP_scatter_max) s.parts = 1;
+  s.part_size = round_up(divide_up(s.n, s.parts), THREADS);
+  s.parts = divide_up(s.n, s.part_size);
   return s;
 }
 
-// A block looks at all indices, THREADS at a time, and adds its rows one after the other: as many as fall to each block
-// where all rows are named as often. Warps whose teams have other rows do not wait.
+int64_t schedule_move_workspace(const Kernel *k) {
+  MlirOperation op = move_op(k);
+  if (nn_op_of(op) != NN_OP_scatter_add && nn_op_of(op) != NN_OP_scatter_add_to) return 0;
+  Scatter s = scatter_plan(&(GpuModule){0}, k, op);
+  return s.parts > 1 ? s.parts * s.rows * s.row * nn_dtype_bytes(s.dtype) : 0;
+}
+
+// A block looks at its indices, THREADS at a time, and adds its rows one after the other: as many as fall to each block
+// where all rows are named as often. Warps whose teams have other rows do not wait. Of a block's only row four are on
+// their way; of several, each is read from memory first.
 static double scatter_seconds(const Scatter *s) {
-  double chunks = (double)divide_up(s->n, THREADS), added = (double)s->n / (double)s->blocks,
-         turns = (double)divide_up(s->row, (int64_t)s->team * s->lanes),
-         beside = (double)smaller(s->teams, THREADS / WARP);
-  return MEMORY_LATENCY * (chunks + added * turns / beside);
+  double chunks = (double)divide_up(s->part_size, THREADS), added = (double)s->n / (double)(s->row_blocks * s->parts),
+         beside = s->owned > 1 ? (double)smaller(s->teams, THREADS / WARP) : 4;
+  return MEMORY_LATENCY * (chunks + added / beside + (s->parts > 1 ? (double)s->parts / 4 : 0));
+}
+
+// The parts of each row, in order, behind what the table has.
+static void add_parts(GpuModule *m, const Kernel *k, const Scatter *s, EmittedKernel *out) {
+  Emitter e;
+  int64_t table = s->rows * s->row;
+  Value p = begin_move_kernel(&e, m, k, text_format("%s_parts", k->name), s->lanes, table / s->lanes, out),
+        at = scaled(&e, p, s->lanes), v = emit_splat(&e, s->dtype, 0);
+  if (s->base >= 0) v = emit_load_at(&e, s->base, s->dtype, at);
+  TypeName type = vector_type(&e, s->dtype);
+  Value so_far, part = for_begin(&e, emit_i64(&e, 0), emit_i64(&e, s->parts), 1, 1, &v, &type, &so_far);
+  Value more = emit_load_at(&e, k->n_args + 1, s->dtype, sum(&e, scaled(&e, part, table), at));
+  more = emit_binary(&e, NN_OP_add, s->dtype, so_far, more);
+  for_end(&e, 1, &more, &type, &v);
+  emit_store_at(&e, k->n_args, s->dtype, at, v, false);
+  end_move_kernel(&e);
 }
 
 static void move_scatter(GpuModule *m, const Kernel *k, MlirOperation op, EmittedKernel *out) {
   Emitter e;
   Scatter s = scatter_plan(m, k, op);
-  int lanes = s.lanes;
-  int64_t blocks = s.blocks;
+  int64_t blocks = s.row_blocks * s.slices * s.parts;
   s.e = &e;
-  char *space = text_format("grid %lld x %d threads, a block owns %lld rows and goes through all %lld indices, %d "
+  char *space = text_format("grid %lld x %d threads, a block owns %lld rows and goes through %lld of %lld indices, %d "
                             "threads a row, %d elements a thread",
-                            (long long)blocks, THREADS, (long long)s.owned, (long long)s.n, s.team, lanes);
+                            (long long)blocks, THREADS, (long long)s.owned, (long long)smaller(s.part_size, s.n),
+                            (long long)s.n, s.team, s.lanes);
   kernel_comment(&m->m, k, space);
   free(space);
-  begin_function(&e, m, k, k->name, lanes);
+  begin_function(&e, m, k, k->name, s.lanes);
   function_add_array(&e.function, "_shared", 3, THREADS + THREADS / WARP, "i32");
   s.tid = schedule_number(&e, GPU_THREAD_X);
-  s.first = scaled(&e, schedule_number(&e, GPU_BLOCK_X), s.owned);
+  Value rest, part, slice = split(&e, schedule_number(&e, GPU_BLOCK_X), s.slices, &rest),
+                    own = split(&e, rest, s.row_blocks, &part);
+  s.from = scaled(&e, part, s.part_size);
+  s.to = emit_index_with(&e, "minui", emit_index_with(&e, "addi", s.from, s.part_size), s.n);
+  s.first = scaled(&e, own, s.owned);
   s.count = emit_index_with(&e, "minsi", emit_index(&e, "subi", emit_i64(&e, s.rows), s.first), s.owned);
-  s.column = scaled(&e, split(&e, s.tid, s.team, &s.team_number), lanes);
+  s.column = sum(&e, scaled(&e, slice, (int64_t)s.team * s.lanes),
+                 scaled(&e, split(&e, s.tid, s.team, &s.team_number), s.lanes));
+  s.active = emit_index_compare_with(&e, "ult", s.column, s.row);
+  s.column = emit_index_with(&e, "minui", s.column, s.row - s.lanes);
   emit_scatter(&s, nn_op_of(op) == NN_OP_scatter_max);
   emitter_end(&e);
   schedule_launch(out, copy_string(k->name), blocks, THREADS, 1);
+  if (s.parts > 1) add_parts(m, k, &s, out);
+  out->workspace_bytes = schedule_move_workspace(k);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -415,6 +515,7 @@ void schedule_move_work(const Kernel *k, double *launches, double *serial) {
   case NN_OP_scatter_max: {
     Scatter s = scatter_plan(&(GpuModule){0}, k, op);
     *serial = scatter_seconds(&s);
+    *launches = s.parts > 1 ? 2 : 1;
     break;
   }
   default: break;

@@ -439,6 +439,8 @@ __attribute__((unused)) static void build_float_cases(MlirModule m, NnDtype t) {
   tables(m, t, NN_I32, 1, 5, 1);
   tables(m, t, NN_I32, 13, 3, 9);
   tables(m, t, NN_I64, 7, 33, 1);
+  tables(m, t, NN_I32, 1057, 257, 40);   // a GPU's blocks own rows, and a part of their columns
+  tables(m, t, NN_I32, 3, 20, 700);      // it adds parts of the indices apart
   argmaxes(m, t, 2, 3, 5);
   argmaxes(m, t, 3, 1, 40);
   argmaxes(m, t, 5, 7, 132);

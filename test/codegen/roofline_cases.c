@@ -219,7 +219,8 @@ static MlirOperation gather(MlirModule m, NnDtype t, Least *l) { return gather_o
 static MlirOperation gather_few(MlirModule m, NnDtype t, Least *l) { return gather_of(m, t, 1 << 22, 1, 1 << 16, l); }
 static MlirOperation gather_again(MlirModule m, NnDtype t, Least *l) { return gather_of(m, t, 1024, 768, 16384, l); }
 
-// A block owns some rows of the table, looks at 256 indices at a time, and adds its rows one after the other.
+// A block owns some rows of the table, looks at 256 indices at a time, and adds its rows one after the other; where the
+// rows are few, some of the indices.
 static MlirOperation scatter_of(MlirModule m, NnDtype t, NnOp op, int64_t rows, int64_t row, int64_t tokens,
                                 Least *least) {
   Fn f = fn_begin(m);
@@ -231,10 +232,11 @@ static MlirOperation scatter_of(MlirModule m, NnDtype t, NnOp op, int64_t rows, 
   MlirValue y = build(&f, op, to ? 3 : 2, x, to ? 0 : 1, attrs, NULL, 0);
   finish(&f, "move", nn_value_type(y), 0, NULL, RESULTS(y));
   double touched = (double)(rows < tokens ? rows : tokens), blocks = (double)(rows < 1056 ? rows : 1056),
+         parts = (double)(rows < tokens / 256 ? 1056 / blocks : 1),
          moved = ((double)tokens + (to ? 2 * touched : (double)rows)) * (double)row;
   *least = (Least){.arithmetic = (double)(tokens * row),
                    .bytes = moved * (double)nn_dtype_bytes(t) + 4.0 * (double)tokens,
-                   .waits = (double)tokens / 256 + (double)tokens / blocks / 8};
+                   .waits = ((double)tokens / 256 + (double)tokens / blocks / 8) / parts};
   return call(&f);
 }
 static MlirOperation scatter(MlirModule m, NnDtype t, Least *l) {
