@@ -99,26 +99,68 @@ static void move_pad(GpuModule *m, const Kernel *k, MlirOperation op, EmittedKer
   end_move_kernel(&e);
 }
 
-// One launch per operand.
-static void move_concat(GpuModule *m, const Kernel *k, MlirOperation op, EmittedKernel *out) {
+typedef struct Concat {
+  int n, arg[16];                // operands: which buffers
+  int64_t run[16], row, outer;   // elements of each that lie together, of the result, how often
+  NnDtype dtype;
+  bool at_once;   // few operands of whole 16 bytes: one launch, in which a thread looks for its own
+} Concat;
+
+static Concat concat_read(const Kernel *k, MlirOperation op) {
+  enum { FEW = 4 };
   const NnType *y = &k->result_type[0];
-  NnDtype dtype = as_bytes(y->dtype);
   int axis = (int)nn_attr_i64(op, "axis", 0);
-  int64_t inner = move_product(y->dim, axis + 1, y->rank), outer = move_product(y->dim, 0, axis),
-          row = y->dim[axis] * inner, at = 0;
-  for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++) {
+  int64_t inner = move_product(y->dim, axis + 1, y->rank);
+  Concat c = {.n = (int)mlirOperationGetNumOperands(op),
+              .row = y->dim[axis] * inner,
+              .outer = move_product(y->dim, 0, axis),
+              .dtype = as_bytes(y->dtype)};
+  c.at_once = c.n <= FEW;
+  for (int i = 0; i < c.n; i++) {
+    c.arg[i] = nn_value_index(mlirOperationGetOperand(op, i));
+    c.run[i] = k->arg[c.arg[i]].dim[axis] * inner;
+    c.at_once &= c.run[i] * nn_dtype_bytes(c.dtype) % 16 == 0;
+  }
+  return c;
+}
+
+static void concat_at_once(GpuModule *m, const Kernel *k, const Concat *c, EmittedKernel *out) {
+  Emitter e;
+  int lanes = move_lanes(m, k, c->dtype, 1, &c->row);
+  Value r, p = begin_move_kernel(&e, m, k, copy_string(k->name), lanes, c->outer * (c->row / lanes), out),
+           within = scaled(&e, split(&e, p, c->row / lanes, &r), lanes), v = emit_splat(&e, c->dtype, 0);
+  TypeName type = vector_type(&e, c->dtype);
+  int64_t at = 0;
+  for (int i = 0; i < c->n; i++) {
+    Value inside = emit_index_with(&e, "subi", within, at), before = v;
+    if_begin(&e, emit_index_compare_with(&e, "ult", inside, c->run[i]));
+    Value own = emit_load_at(&e, c->arg[i], c->dtype, sum(&e, scaled(&e, r, c->run[i]), inside));
+    if_end(&e, 1, &own, &before, &type, &v);
+    at += c->run[i];
+  }
+  emit_store_at(&e, k->n_args, c->dtype, scaled(&e, p, lanes), v, false);
+  end_move_kernel(&e);
+}
+
+static void move_concat(GpuModule *m, const Kernel *k, MlirOperation op, EmittedKernel *out) {
+  Concat c = concat_read(k, op);
+  if (c.at_once) {
+    concat_at_once(m, k, &c, out);
+    return;
+  }
+  int64_t at = 0;
+  for (int i = 0; i < c.n; i++) {   // a launch for each
     Emitter e;
-    int arg = nn_value_index(mlirOperationGetOperand(op, i));
-    int64_t run = k->arg[arg].dim[axis] * inner;
-    int lanes = move_lanes(m, k, dtype, 3, (int64_t[]){run, row, at});
-    Value p = begin_move_kernel(&e, m, k, i ? text_format("%s_launch%d", k->name, (int)i) : copy_string(k->name), lanes,
-                                outer * (run / lanes), out),
+    int lanes = move_lanes(m, k, c.dtype, 3, (int64_t[]){c.run[i], c.row, at});
+    Value p = begin_move_kernel(&e, m, k, i ? text_format("%s_launch%d", k->name, i) : copy_string(k->name), lanes,
+                                c.outer * (c.run[i] / lanes), out),
           r;
-    Value within = scaled(&e, split(&e, p, run / lanes, &r), lanes);
-    Value v = emit_load_at(&e, arg, dtype, scaled(&e, p, lanes));
-    emit_store_at(&e, k->n_args, dtype, emit_index_with(&e, "addi", sum(&e, scaled(&e, r, row), within), at), v, false);
+    Value within = scaled(&e, split(&e, p, c.run[i] / lanes, &r), lanes);
+    Value v = emit_load_at(&e, c.arg[i], c.dtype, scaled(&e, p, lanes));
+    emit_store_at(&e, k->n_args, c.dtype, emit_index_with(&e, "addi", sum(&e, scaled(&e, r, c.row), within), at), v,
+                  false);
     end_move_kernel(&e);
-    at += run;
+    at += c.run[i];
   }
 }
 
@@ -509,7 +551,11 @@ void schedule_move(GpuModule *m, const Kernel *k, EmittedKernel *out) {
 void schedule_move_work(const Kernel *k, double *launches, double *serial) {
   MlirOperation op = move_op(k);
   switch (nn_op_of(op)) {
-  case NN_OP_concat: *launches = (double)mlirOperationGetNumOperands(op); break;
+  case NN_OP_concat: {
+    Concat c = concat_read(k, op);
+    *launches = c.at_once ? 1 : c.n;
+    break;
+  }
   case NN_OP_scatter_add:
   case NN_OP_scatter_add_to:
   case NN_OP_scatter_max: {

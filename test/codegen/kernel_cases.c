@@ -311,13 +311,13 @@ static void pads(MlirModule m, NnDtype t, int64_t a, int64_t b, int64_t c) {
   }
 }
 
-static void concats(MlirModule m, NnDtype t, int64_t a, int64_t b) {
+static void concats(MlirModule m, NnDtype t, int64_t a, int64_t b, int64_t step) {
   for (int64_t axis = 0; axis < 3; axis++) {
     Fn f = fn_begin(m);
     MlirValue x[3];
     for (int i = 0; i < 3; i++) {
       int64_t dim[3] = {a, b, 5};
-      dim[axis] += i;
+      dim[axis] += i * step;
       x[i] = arg(&f, shape(t, 3, dim));
     }
     finish_move(&f, nn_value_def(nn_concat(&f.b, 3, x, axis)));
@@ -429,8 +429,8 @@ __attribute__((unused)) static void build_float_cases(MlirModule m, NnDtype t) {
   pads(m, t, 2, 3, 1);
   pads(m, t, 3, 4, 21);
   pads(m, t, 2, 3, 16);
-  concats(m, t, 1, 3);
-  concats(m, t, 4, 7000);
+  concats(m, t, 1, 3, 1);
+  concats(m, t, 4, 7000, 1);
   tables(m, t, NN_I32, 10, 1, 7);
   tables(m, t, NN_I64, 100, 37, 50);
   tables(m, t, NN_U8, 5, 64, 3);
@@ -439,8 +439,6 @@ __attribute__((unused)) static void build_float_cases(MlirModule m, NnDtype t) {
   tables(m, t, NN_I32, 1, 5, 1);
   tables(m, t, NN_I32, 13, 3, 9);
   tables(m, t, NN_I64, 7, 33, 1);
-  tables(m, t, NN_I32, 1057, 257, 40);   // a GPU's blocks own rows, and a part of their columns
-  tables(m, t, NN_I32, 3, 20, 700);      // it adds parts of the indices apart
   argmaxes(m, t, 2, 3, 5);
   argmaxes(m, t, 3, 1, 40);
   argmaxes(m, t, 5, 7, 132);
@@ -450,6 +448,9 @@ __attribute__((unused)) static void build_float_cases(MlirModule m, NnDtype t) {
     pools(m, t, last, 16, 6, 6, I64S(3, 2), I64S(1, 2), I64S(1, 0, 0, 1));
     pools(m, t, last, 1, 4, 4, I64S(4, 4), I64S(4, 4), I64S(0, 0, 0, 0));
   }
+  tables(m, t, NN_I32, 1057, 257, 40);   // a GPU's blocks own rows, and a part of their columns
+  tables(m, t, NN_I32, 3, 20, 700);      // it adds parts of the indices apart
+  concats(m, t, 3, 16, 16);              // of whole 16 bytes: a GPU's one launch
 }
 
 // The schedules are those of f32: what differs is how elements are loaded, rounded and stored.
@@ -477,7 +478,7 @@ __attribute__((unused)) static void build_narrow_cases(MlirModule m, NnDtype t) 
   views(m, t, 3, 37, 2, 5);
   transposes(m, t, 3, 33, 40);
   pads(m, t, 3, 4, 21);
-  concats(m, t, 4, 7000);
+  concats(m, t, 4, 7000, 1);
   tables(m, t, NN_I32, 100, 37, 50);
   argmaxes(m, t, 3, 1, 40);
   for (int last = 0; last < 2; last++) pools(m, t, last, 37, 7, 5, I64S(3, 3), I64S(2, 2), I64S(1, 1, 1, 1));
@@ -499,7 +500,7 @@ __attribute__((unused)) static void build_few_cases(MlirModule m, NnDtype t, int
   update_map(m, t, rows);
   views(m, t, rows, columns, 2, 3);
   pads(m, t, 2, rows, columns);
-  concats(m, t, rows, columns);
+  concats(m, t, rows, columns, 1);
   tables(m, t, NN_I32, rows, columns, 7);
   argmaxes(m, t, rows, 2, columns);
   for (int last = 0; last < 2; last++)
@@ -514,7 +515,7 @@ __attribute__((unused)) static void build_integer_cases(MlirModule m) {
     views(m, integers[i], 3, 19, 2, 5);
     transposes(m, integers[i], 1, 33, 17);
     permutes(m, integers[i], 3, 9, 19, 8);
-    concats(m, integers[i], 2, 3);
+    concats(m, integers[i], 2, 3, 1);
     pads(m, integers[i], 2, 3, 5);
     argmaxes(m, integers[i], 3, 2, 37);
   }

@@ -326,7 +326,7 @@ static void kinds(MlirModule m) {
   chained_column(m, NN_F32, 2, 65, 8);
   transposes(m, NN_F32, 2, 37, 40);
   pools(m, NN_F32, true, 4, 6, 5, I64S(3, 2), I64S(2, 1), I64S(1, 1, 0, 1));
-  concats(m, NN_F32, 1, 3);
+  concats(m, NN_F32, 1, 3, 1);
   tables(m, NN_F32, NN_I32, 10, 8, 150);   // more indices than a block reads at once
   tables(m, NN_F32, NN_I32, 9, 3, 150);
   argmaxes(m, NN_F32, 2, 3, 37);
