@@ -3,8 +3,8 @@
 //
 // Methods: exp in f32 is the hardware's 2^x with the rounding error of x log2 e put back; in f64 a Taylor series after
 // reduction by ln 2 (Cody and Waite). log is the series of the inverse hyperbolic tangent around the nearest power of
-// two. tanh is Lambert's continued fraction for small arguments. erf in f32 are polynomials fitted to it and to the
-// logarithm of its complement, in f64 its series.
+// two. tanh for small arguments is in f32 a polynomial fitted to it, in f64 Lambert's continued fraction. erf in f32
+// are polynomials fitted to it and to the logarithm of its complement, in f64 its series.
 #include <math.h>
 #include <string.h>
 
@@ -30,21 +30,25 @@ static Value unary(Math *m, const char *op, Value x) {
   return emit_of(m->e, op, OF(x), "%% : %s", vector_type(m->e, m->t).text);
 }
 
+// A basic of f32 on each lane; y may be NULL.
+static Value basic_lanes(Math *m, GpuBasic which, Value x, const Value *y) {
+  Emitter *e = m->e;
+  int depth = y ? depth_max(x, *y) : x.depth;
+  Value v = emit(e, depth, "llvm.mlir.poison", NO_VALUES, ": vector<%dxf32>", e->lanes);
+  for (int i = 0; i < e->lanes; i++) {
+    Value a = emit(e, depth, "vector.extract", VALUES(x.id), "%%[%d] : f32 from vector<%dxf32>", i, e->lanes), b = a;
+    if (y) b = emit(e, depth, "vector.extract", VALUES(y->id), "%%[%d] : f32 from vector<%dxf32>", i, e->lanes);
+    Value q = schedule_basic(e, depth, which, VALUES(a.id, b.id));
+    v = emit(e, depth, "vector.insert", VALUES(q.id, v.id), "%%, %% [%d] : f32 into vector<%dxf32>", i, e->lanes);
+  }
+  v.varies = x.varies || (y && y->varies);
+  return v;
+}
+
 // In f32 by the reciprocal that the hardware approximates, within 2 units in the last place, for |b| in [2^-126, 2^126]
 // (0 beyond): the rounded quotient of IEEE 754 takes some twenty instructions and a branch for each element.
 static Value quotient(Math *m, Value a, Value b) {
-  if (m->wide) return emit_binary(m->e, NN_OP_div, m->t, a, b);
-  Emitter *e = m->e;
-  int depth = depth_max(a, b);
-  Value v = emit(e, depth, "llvm.mlir.poison", NO_VALUES, ": vector<%dxf32>", e->lanes);
-  for (int i = 0; i < e->lanes; i++) {
-    Value x = emit(e, depth, "vector.extract", VALUES(a.id), "%%[%d] : f32 from vector<%dxf32>", i, e->lanes),
-          y = emit(e, depth, "vector.extract", VALUES(b.id), "%%[%d] : f32 from vector<%dxf32>", i, e->lanes);
-    Value q = schedule_basic(e, depth, GPU_DIVIDE, VALUES(x.id, y.id));
-    v = emit(e, depth, "vector.insert", VALUES(q.id, v.id), "%%, %% [%d] : f32 into vector<%dxf32>", i, e->lanes);
-  }
-  v.varies = a.varies || b.varies;
-  return v;
+  return m->wide ? emit_binary(m->e, NN_OP_div, m->t, a, b) : basic_lanes(m, GPU_DIVIDE, a, &b);
 }
 
 // a b + c, rounded once.
@@ -84,17 +88,7 @@ static Value power_of_two(Math *m, Value n) {
 static const double log2e = 0x1.715476p+0;   // as an f32
 
 // By the hardware: 0 where the result would be subnormal.
-static Value two_to(Math *m, Value t) {
-  Emitter *e = m->e;
-  Value v = emit(e, t.depth, "llvm.mlir.poison", NO_VALUES, ": vector<%dxf32>", e->lanes);
-  for (int i = 0; i < e->lanes; i++) {
-    Value x = emit(e, t.depth, "vector.extract", VALUES(t.id), "%%[%d] : f32 from vector<%dxf32>", i, e->lanes);
-    Value power = schedule_basic(e, t.depth, GPU_EXP2, VALUES(x.id));
-    v = emit(e, t.depth, "vector.insert", VALUES(power.id, v.id), "%%, %% [%d] : f32 into vector<%dxf32>", i, e->lanes);
-  }
-  v.varies = t.varies;
-  return v;
-}
+static Value two_to(Math *m, Value t) { return basic_lanes(m, GPU_EXP2, t, NULL); }
 
 Value gpu_exp_of_sum(Emitter *e, Value x) {
   Math m = {e, NN_F32, false};
@@ -175,26 +169,40 @@ static void fraction_tanh(Math *m, Value x, int levels, Value *top, Value *botto
 }
 
 static Value copy_sign(Math *m, Value size, Value x) {
-  return choose(m, test(m, "lt", x, 0), unary(m, "arith.negf", size), size);
+  return emit_of(m->e, "math.copysign", OF(size, x), "%%, %% : %s", vector_type(m->e, m->t).text);
+}
+
+// 1 - 2 / (e^(2|x|) + 1): what the hardware's approximations are off by is little beside 1. Small numbers by a
+// polynomial, at most 1.3 units in the last place off.
+static Value hyperbolic_tangent_f32(Math *m, Value x) {
+  static const double near[] = {-0.333329466, 0.133207248, -0.0526718022, 0.0164375624};
+  Value size = unary(m, "math.absf", x), z = product(m, x, x), one = constant(m, 1);
+  Value e = two_to(m, product(m, size, constant(m, 2 * M_LOG2E)));
+  Value far = fma3(m, basic_lanes(m, GPU_RECIPROCAL, sum(m, e, one), NULL), constant(m, -2), one);
+  Value small = fma3(m, product(m, size, z), polynomial(m, z, 4, near), size);
+  return copy_sign(m, choose(m, test(m, "gt", size, 0.55), far, small), x);
 }
 
 static Value hyperbolic_tangent(Math *m, Value x) {
+  if (!m->wide) return hyperbolic_tangent_f32(m, x);
   Value size = unary(m, "math.absf", x), large = test(m, "gt", size, 0.55), one = constant(m, 1), top, bottom;
   Value e = exponential(m, product(m, choose(m, test(m, "gt", size, 20), constant(m, 20), size), constant(m, 2)));
-  fraction_tanh(m, x, m->wide ? 9 : 5, &top, &bottom);
+  fraction_tanh(m, x, 9, &top, &bottom);
   // (e - 1) / (e + 1) or the fraction: one division for both.
   return quotient(m, choose(m, large, copy_sign(m, difference(m, e, one), x), top),
                   choose(m, large, sum(m, e, one), bottom));
 }
 
+// Of large numbers 1 - 2^polynomial, where the polynomial falls without end.
 static Value error_function_f32(Math *m, Value x) {
   static const double near[] = {1.12837917,    -0.376126267,   0.112835947,   -0.026854212,
                                 0.00518908744, -0.00080168644, 7.87587544e-05};
-  static const double tail[] = {-0.00076589777, -1.12589365,    -0.639141258,   -0.103281118,
-                                0.0226047723,   -0.00343235139, 0.000316937023, -1.32723619e-05};
-  Value size = unary(m, "math.absf", x), y = choose(m, test(m, "gt", size, 4), constant(m, 4), size);
-  Value far = copy_sign(m, difference(m, constant(m, 1), exponential(m, polynomial(m, y, 8, tail))), x);
-  return choose(m, test(m, "gt", size, 1), far, product(m, x, polynomial(m, product(m, x, x), 7, near)));
+  static const double tail[] = {-0.00076589777 * M_LOG2E, -1.12589365 * M_LOG2E,    -0.639141258 * M_LOG2E,
+                                -0.103281118 * M_LOG2E,   0.0226047723 * M_LOG2E,   -0.00343235139 * M_LOG2E,
+                                0.000316937023 * M_LOG2E, -1.32723619e-05 * M_LOG2E};
+  Value size = unary(m, "math.absf", x), far = difference(m, constant(m, 1), two_to(m, polynomial(m, size, 8, tail)));
+  Value small = product(m, size, polynomial(m, product(m, x, x), 7, near));
+  return copy_sign(m, choose(m, test(m, "gt", size, 1), far, small), x);
 }
 
 // 2/sqrt(pi) x e^(-x²) sum of (2 x²)^k / (1 3 5 … (2k+1)): no term is negative. 1 from 6 on.
