@@ -49,7 +49,7 @@ bool nn_pass_fuse(MlirModule module, const NnPassRun *run) {
     if (!nn_is(func, "func.func") || nn_has_attr(func, ATTR_kernel)) continue;
     fuse_prepare(func);
     FuseGraph g;
-    ok = fuse_graph_build(&g, func, alone);
+    ok = fuse_graph_build(&g, func, alone, run->target && run->target->groups_updates);
     if (ok) {
       if (!alone) fuse_groups_merge(&g);
       if (!alone) fuse_choose_inlined(&g);

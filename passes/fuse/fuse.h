@@ -67,7 +67,8 @@ typedef struct FuseGroup {
 } FuseGroup;
 
 typedef struct FuseGraph {
-  bool alone;   // each op is to be a kernel of its own, with its sources, broadcasts and views
+  bool alone;           // each op is to be a kernel of its own, with its sources, broadcasts and views
+  bool updates_apart;   // an update that could not be done in place stays out of a kernel
   MlirOperation func;
   MlirBlock block;
   int n;
@@ -94,7 +95,7 @@ void fuse_prepare(MlirOperation func);
 
 // ---- fuse_graph.c ----
 // false after reporting an op that has no place in a kernel
-bool fuse_graph_build(FuseGraph *g, MlirOperation func, bool alone);
+bool fuse_graph_build(FuseGraph *g, MlirOperation func, bool alone, bool updates_apart);
 void fuse_graph_free(FuseGraph *g);
 int64_t fuse_value_bytes(const FuseGraph *g, int value);
 

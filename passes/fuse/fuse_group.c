@@ -68,8 +68,16 @@ static bool combine(const FuseGroup *a, const FuseGroup *b, bool connected, Fuse
   return true;
 }
 
+// A reader of what an update overwrites spreads it over the domain of the kernel that both would be in: the update
+// could not be done in place, and would be copied there in a launch of its own.
+static bool is_spread(const FuseEdge *order, const FuseGraph *g, const FuseGroup *merged) {
+  const FuseOp *reader = &g->ops[order->from];
+  return merged->axes && !reader->axes && nn_shape_equal(&reader->shape, &merged->shape);
+}
+
 static bool edge_is_fusible(const FuseEdge *e, const FuseGraph *g, const FuseGroup *merged) {
-  if (e->via == FUSE_DIRECT || e->via == FUSE_ORDER) return true;
+  if (e->via == FUSE_ORDER) return !g->updates_apart || !is_spread(e, g, merged);
+  if (e->via == FUSE_DIRECT) return true;
   if (e->via == FUSE_VIEW || !merged->axes || !fuse_group_is_row(merged)) return false;
   NnType t = nn_value_type(g->values[e->value]), kept = kept_shape(merged);
   if (!nn_shape_equal(&t, &kept)) return false;
