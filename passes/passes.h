@@ -36,10 +36,12 @@ struct NnTarget {
   double (*seconds)(const NnTarget *target, MlirOperation op);   // predicted time of one execution
   bool channels_last;                                            // layout the convolutions want
   bool convolves_volumes;                                        // it has conv3d; else that is convolutions of slices
-  int64_t row_bytes;      // rows of a product are best multiples of that; 0: of any size
-  int64_t loss_rows;      // least rows of a chunk of the scores of a loss; 0: they are not cut
-  bool streams_results;   // its programs can fetch a part of a result while they run
-  bool groups_updates;    // one launch for adjacent updates: `gather` is worth its while
+  int64_t block_channels;   // of 2 bytes, whole multiples of which blocks of pixels become where channels are few; 0:
+                            // none
+  int64_t row_bytes;        // rows of a product are best multiples of that; 0: of any size
+  int64_t loss_rows;        // least rows of a chunk of the scores of a loss; 0: they are not cut
+  bool streams_results;     // its programs can fetch a part of a result while they run
+  bool groups_updates;      // one launch for adjacent updates: `gather` is worth its while
   // It has loops for Fourier transforms of that length; NULL: of none.
   bool (*fourier_ok)(int64_t length, NnDtype dtype);
   // It can run a kernel that begins with a convolution; NULL: none.

@@ -2,6 +2,7 @@
 // operands and results, what cannot be done side by side.
 #include "codegen/cuda/conv.h"
 #include "codegen/cuda/template/template.h"
+#include "codegen/cuda/template/template_conv.h"
 #include "codegen/cuda/template/template_depthwise.h"
 #include "codegen/op_records.h"
 #include "support/integers.h"
@@ -31,6 +32,10 @@ void cuda_price_conv(const CudaTarget *target, const NncConv *c, CostWork *w) {
   } else if (conv_uses_template(target, c, &shape)) {
     w->engine = shape.type == TILE_TF32 ? COST_TF32 : shape.type == TILE_F32 ? COST_TF32_PARTS : COST_OWN_RATE;
     w->launches = conv_template_launches(&shape);
+    if (c->pass != NNC_CONV_WEIGHT_GRAD) {   // a step has the channels of one tap, or zeros
+      int64_t depth = (c->pass == NNC_CONV_FORWARD ? c->c : c->o) / c->groups;
+      w->products *= (double)round_up(depth, conv_depth_block(&shape)) / (double)depth;
+    }
   } else if (conv_grouped_shape(c, cuda_wide_blocks(target), &shape)) {
     w->engine = COST_LOOPS;
     w->launches = conv_template_launches(&shape);

@@ -106,6 +106,7 @@ static CodegenTarget *create(const CodegenTargetOptions *options, bool emulated)
   target->base.tf32 = options->tf32;
   facts->far_place = "host";
   facts->row_bytes = 16;
+  facts->block_channels = cuda_has_tensor_cores(target) ? 16 : 0;
   facts->loss_rows = LOSS_ROWS;
   facts->groups_updates = facts->streams_results = true;
   facts->epilogue_ok = cuda_epilogue_ok;

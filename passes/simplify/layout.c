@@ -28,6 +28,11 @@ static bool convert_window(Layout *l, MlirOperation op) {
   MlirValue operands[2];
   operands[0] = layout_demand(l, op, nn_operand(op, 0), last);
   layout_restore_operands(l, op, 1);   // the weight keeps its order
+  MlirValue halved = layout_halve_stride(l, op, operands[0]);
+  if (!nn_value_is_null(halved)) {
+    layout_set_twin(l, nn_result(op, 0), halved, last, true);
+    return true;
+  }
   if (mlirOperationGetNumOperands(op) > 1) operands[1] = nn_operand(op, 1);
   NnType types[NN_MAX_RESULTS];
   for (int i = 0; i < (int)mlirOperationGetNumResults(op); i++)
@@ -208,8 +213,8 @@ static bool convert(Layout *l, MlirOperation op) {
   }
 }
 
-static void convert_function(MlirOperation func) {
-  Layout l = {0};
+static void convert_function(MlirOperation func, int64_t block_channels) {
+  Layout l = {.block_channels = block_channels};
   int n;
   MlirOperation *ops = rewrite_ops(nn_function_body(func), &n);
   for (int i = 0; i < n; i++)
@@ -231,7 +236,7 @@ bool nn_pass_layout(MlirModule module, const NnPassRun *run) {
   NN_FOREACH_OP (op, mlirModuleGetBody(module)) {
     if (!nn_is(op, "func.func") || mlirBlockIsNull(nn_function_body(op))) continue;
     if (!run->target->convolves_volumes) layout_expand_volumes(nn_function_body(op));
-    if (!rewrite_is_private(op)) convert_function(op);
+    if (!rewrite_is_private(op)) convert_function(op, run->target->block_channels);
   }
   return true;
 }

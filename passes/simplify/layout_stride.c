@@ -53,19 +53,16 @@ static MlirValue blocks_of_image(NnBuilder *b, MlirValue x, int64_t channels) {
   return pad_behind(b, nn_reshape(b, v, 4, (int64_t[]){n, h, w, 4 * c}), 3, channels - 4 * c);
 }
 
-// [O, C, KH, KW] to [O, channels, …] likewise. Of narrow weights what they were cast from, so that their gradient is
-// rounded no more often than before.
+// [O, C, KH, KW] to [O, channels, …] likewise, by views and pads alone: their gradient is formed in f32
+// (autodiff_wide.c).
 static MlirValue blocks_of_weights(NnBuilder *b, MlirValue w, const Side side[2], int64_t channels) {
   NnType t = nn_value_type(w);
-  MlirOperation cast;
-  if (simplify_is(w, NN_OP_cast, &cast)) w = nn_operand(cast, 0);
   int64_t low[4] = {0, 0, side[0].front, side[1].front}, high[4] = {0}, none[4] = {0};
   for (int i = 0; i < 2; i++) high[2 + i] = 2 * side[i].window - t.dim[2 + i] - side[i].front;
   int64_t o = t.dim[0], c = t.dim[1], h = side[0].window, k = side[1].window;
   MlirValue v = nn_reshape(b, nn_pad(b, w, low, high, none, 0), 6, (int64_t[]){o, c, h, 2, k, 2});
   v = nn_transpose(b, v, (int64_t[]){0, 3, 5, 1, 2, 4});
-  v = pad_behind(b, nn_reshape(b, v, 4, (int64_t[]){o, 4 * c, h, k}), 1, channels - 4 * c);
-  return nn_cast(b, v, t.dtype);
+  return pad_behind(b, nn_reshape(b, v, 4, (int64_t[]){o, 4 * c, h, k}), 1, channels - 4 * c);
 }
 
 MlirValue layout_halve_stride(Layout *l, MlirOperation op, MlirValue x) {

@@ -50,6 +50,7 @@ typedef struct Layout {
   PtrMap id;
   Twin *twin;   // Owned
   int n;
+  int64_t block_channels;   // NnTarget.block_channels
 } Layout;
 
 bool layout_replaced(const Layout *l, MlirValue v, Twin *out);   // a twin that replaces v
@@ -60,6 +61,9 @@ bool layout_is_free(const Layout *l, MlirValue v, const Permutation *p);
 // v in the order p, built before op where it does not exist. The transpose it may cost moves up through maps with one
 // use.
 MlirValue layout_demand(Layout *l, MlirOperation op, MlirValue v, const Permutation *p);
+// The result, channels last, of a conv2d that is built on x, channels last, with half its stride; null where it would
+// not pay (layout_stride.c).
+MlirValue layout_halve_stride(Layout *l, MlirOperation op, MlirValue x);
 // conv3d and its gradients as convolutions of slices (layout_volume.c).
 void layout_expand_volumes(MlirBlock block);
 // Gives op its operands from number `first` on in the original order.

@@ -1,13 +1,14 @@
-// A large window with a stride of two over an image of three channels, narrow: where tensor cores multiply, one of half the size over blocks of 2 x 2 pixels, which are the channels. The weights are cut before they are cast.
+// A large window with a stride of two over an image of three channels, narrow: where tensor cores multiply, one of half the size over blocks of 2 x 2 pixels, which are the channels.
 // RUN: %nnc_opt %s --target=cuda --passes=layout,simplify | FileCheck %s
 // RUN: %nnc_opt %s --target=cuda --gpu-arch=sm_75 --passes=layout,simplify | FileCheck %s --check-prefix=PLAIN
 // RUN: %nnc_opt %s --passes=layout,simplify | FileCheck %s --check-prefix=PLAIN
 
 // CHECK-LABEL: func.func @stem
+// CHECK: %[[C:.*]] = "nn.cast"(%arg1)
 // CHECK: %[[X:.*]] = "nn.transpose"(%{{.*}}) {{.*}}perm = array<i64: 0, 1, 3, 2, 4, 5>} : (tensor<2x8x2x6x2x3xbf16>) -> tensor<2x8x6x2x2x3xbf16>
 // CHECK: "nn.pad"(%{{.*}}) {high = array<i64: 0, 0, 0, 4>{{.*}} -> tensor<2x8x6x16xbf16>
-// CHECK: "nn.pad"(%arg1) {high = array<i64: 0, 0, 0, 0>{{.*}}low = array<i64: 0, 0, 1, 1>{{.*}} -> tensor<32x3x8x8xf32>
-// CHECK: %[[W:.*]] = "nn.cast"(%{{.*}}) : (tensor<32x16x4x4xf32>) -> tensor<32x16x4x4xbf16>
+// CHECK: "nn.pad"(%[[C]]) {high = array<i64: 0, 0, 0, 0>{{.*}}low = array<i64: 0, 0, 1, 1>{{.*}} -> tensor<32x3x8x8xbf16>
+// CHECK: %[[W:.*]] = "nn.pad"(%{{.*}}) {{.*}} -> tensor<32x16x4x4xbf16>
 // CHECK: %[[Y:.*]] = "nn.conv2d"(%{{.*}}, %[[W]]) {layout = "nhwc", padding = array<i64: 2, 1, 2, 1>, strides = array<i64: 1, 1>} : {{.*}} -> tensor<2x8x6x32xbf16>
 // PLAIN-LABEL: func.func @stem
 // PLAIN: "nn.conv2d"(%{{.*}}strides = array<i64: 2, 2>
