@@ -322,12 +322,25 @@ static bool cast_is_exact(NnDtype from, NnDtype to) {
   return exact[from] >> to & 1;
 }
 
+// What is concatenated is cast first, where that makes it smaller: by what computes it, and fewer bytes are moved.
+static MlirValue cast_of_parts(MlirOperation op, NnDtype to) {
+  MlirOperation concat;
+  MlirValue x = nn_operand(op, 0), part[NN_MAX_OPERANDS];
+  if (nn_dtype_bytes(to) >= nn_dtype_bytes(nn_value_type(x).dtype) || !rewrite_has_one_use(x) ||
+      !simplify_is(x, NN_OP_concat, &concat))
+    return none();
+  NnBuilder b = rewrite_builder(op);
+  int n = (int)mlirOperationGetNumOperands(concat);
+  for (int i = 0; i < n; i++) part[i] = nn_cast(&b, nn_operand(concat, i), to);
+  return nn_concat(&b, n, part, nn_attr_i64(concat, "axis", 0));
+}
+
 static MlirValue rule_cast(MlirOperation op) {
   MlirValue x = nn_operand(op, 0);
   MlirOperation inner;
   NnDtype to = nn_value_type(mlirOperationGetResult(op, 0)).dtype;
   if (nn_value_type(x).dtype == to) return x;
-  if (!simplify_is(x, NN_OP_cast, &inner)) return none();
+  if (!simplify_is(x, NN_OP_cast, &inner)) return cast_of_parts(op, to);
   if (!cast_is_exact(nn_value_type(nn_operand(inner, 0)).dtype, nn_value_type(x).dtype)) return none();
   NnBuilder b = rewrite_builder(op);
   return nn_cast(&b, nn_operand(inner, 0), to);

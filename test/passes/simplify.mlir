@@ -426,3 +426,20 @@ func.func @scattered(%rows: tensor<4x3xf32>, %at: tensor<4xi32>, %table: tensor<
   %5 = "nn.add"(%table, %4) : (tensor<5x3xf32>, tensor<5x3xf32>) -> tensor<5x3xf32>
   return %1, %5, %4 : tensor<5x3xf32>, tensor<5x3xf32>, tensor<5x3xf32>
 }
+
+// Parts are cast before they are joined where the cast makes them smaller and nobody else reads the whole.
+// CHECK-LABEL: func.func @cast_of_concat
+// CHECK-DAG: %[[A:.*]] = "nn.cast"(%arg0) : (tensor<2x3xf32>) -> tensor<2x3xbf16>
+// CHECK-DAG: %[[B:.*]] = "nn.cast"(%arg1) : (tensor<2x5xf32>) -> tensor<2x5xbf16>
+// CHECK: %[[Y:.*]] = "nn.concat"(%[[A]], %[[B]]) {{.*}} -> tensor<2x8xbf16>
+// CHECK: %[[W:.*]] = "nn.concat"(%[[A]], %[[A]]) {{.*}} -> tensor<2x6xbf16>
+// CHECK-NEXT: %[[Z:.*]] = "nn.cast"(%[[W]]) : (tensor<2x6xbf16>) -> tensor<2x6xf32>
+// CHECK: return %[[Y]], %[[Z]]
+func.func @cast_of_concat(%a: tensor<2x3xf32>, %b: tensor<2x5xf32>) -> (tensor<2x8xbf16>, tensor<2x6xf32>) {
+  %0 = "nn.concat"(%a, %b) {axis = 1 : i64} : (tensor<2x3xf32>, tensor<2x5xf32>) -> tensor<2x8xf32>
+  %1 = "nn.cast"(%0) : (tensor<2x8xf32>) -> tensor<2x8xbf16>
+  %2 = "nn.cast"(%a) : (tensor<2x3xf32>) -> tensor<2x3xbf16>
+  %3 = "nn.concat"(%2, %2) {axis = 1 : i64} : (tensor<2x3xbf16>, tensor<2x3xbf16>) -> tensor<2x6xbf16>
+  %4 = "nn.cast"(%3) : (tensor<2x6xbf16>) -> tensor<2x6xf32>
+  return %1, %4 : tensor<2x8xbf16>, tensor<2x6xf32>
+}
