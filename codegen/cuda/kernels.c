@@ -10,7 +10,7 @@
 static KernelTarget kernel_target(const CudaTarget *target) {
   KernelTarget t = schedule_target(&nvptx_family);
   t.math = gpu_math;
-  t.exp_flushes = true;
+  t.approximates = true;
   t.round_bf16 = cuda_has_tensor_cores(target) ? gpu_round_bf16 : NULL;
   return t;
 }

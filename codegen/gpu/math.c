@@ -193,6 +193,11 @@ static Value hyperbolic_tangent(Math *m, Value x) {
                   choose(m, large, sum(m, e, one), bottom));
 }
 
+// The reciprocal of a number from 1 on: 0 from 2^126 on.
+static Value sigmoid_f32(Math *m, Value x) {
+  return basic_lanes(m, GPU_RECIPROCAL, sum(m, constant(m, 1), exp_f32(m, unary(m, "arith.negf", x))), NULL);
+}
+
 // Of large numbers 1 - 2^polynomial, where the polynomial falls without end.
 static Value error_function_f32(Math *m, Value x) {
   static const double near[] = {1.12837917,    -0.376126267,   0.112835947,   -0.026854212,
@@ -275,6 +280,7 @@ Value gpu_math(Emitter *e, const char *name, int n, const Value *x, NnDtype dtyp
   if (!strcmp(name, "log")) return logarithm(&m, x[0]);
   if (!strcmp(name, "sin")) return sine(&m, x[0], 0);
   if (!strcmp(name, "cos")) return sine(&m, x[0], 1);
+  if (!strcmp(name, "sigmoid")) return sigmoid_f32(&m, x[0]);
   if (!strcmp(name, "tanh")) return hyperbolic_tangent(&m, x[0]);
   if (!strcmp(name, "erf")) return m.wide ? error_function_f64(&m, x[0]) : error_function_f32(&m, x[0]);
   require_promise(!strcmp(name, "pow"), "a function that GPUs do not know");

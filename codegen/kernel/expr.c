@@ -137,7 +137,7 @@ static Value math1(Emitter *e, const char *name, Value x, NnDtype dtype) {
 // libmvec leaves its fast path, a hundred times slower, where the result would be subnormal; masked scores of attention
 // are such. Those results are 0 here.
 Value emit_exponential(Emitter *e, Value x, NnDtype dtype) {
-  if (e->module->target.exp_flushes && dtype == NN_F32) return math1(e, "exp", x, dtype);
+  if (e->module->target.approximates && dtype == NN_F32) return math1(e, "exp", x, dtype);
   // log of the least normal number
   Value zero = emit_splat(e, dtype, 0),
         least = emit_splat(e, dtype, dtype == NN_F32 ? -0x1.5d589ep6 : -0x1.6232bdd7abcd2p9);
@@ -178,6 +178,7 @@ static Value emit_unary(Emitter *e, NnOp op, NnDtype dtype, Value x) {
   case NN_OP_tanh: return math1(e, "tanh", x, dtype);
   case NN_OP_erf: return math1(e, "erf", x, dtype);
   case NN_OP_sigmoid:
+    if (e->module->target.approximates && dtype == NN_F32) return math1(e, "sigmoid", x, dtype);
     return emit_binary(e, NN_OP_div, dtype, one,
                        emit_binary(e, NN_OP_add, dtype, one, emit_exponential(e, negate(e, dtype, x), dtype)));
   // 0 > x ? 0 : x keeps a NaN, so that a diverging run is seen.

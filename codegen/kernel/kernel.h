@@ -288,7 +288,7 @@ typedef struct KernelTarget {
   void (*open)(Emitter *e, int n_buffers);
   // exp, log, sin, cos, tanh, erf, pow of lanes: calls of a library, or arithmetic.
   Value (*math)(Emitter *e, const char *name, int n, const Value *x, NnDtype dtype);
-  bool exp_flushes;   // its exp of f32 is 0 where the result would be subnormal
+  bool approximates;   // in f32: its exp is 0 where the result would be subnormal, and it knows sigmoid, too
   // An f32 to the nearest that bf16 holds, by the machine's instructions; NULL: in integers.
   Value (*round_bf16)(Emitter *e, Value x);
 } KernelTarget;
