@@ -184,10 +184,17 @@ def of_vectors(f):
     return rule
 
 
+def determinant(x):
+    """The gradient of PyTorch's own, of f32, takes the default type (f64, from make_optimizers.py) into a product with f32 and fails."""
+    sign, log = torch.linalg.slogdet(x)
+    return sign * log.exp()
+
+
 RULES['cholesky'] = as_rule(lambda x: torch.linalg.cholesky((x + x.mT) / 2))
 RULES['solve'] = of_vectors(lambda x, b, a: torch.linalg.solve(x, b))
 RULES['solve_triangular'] = of_vectors(lambda x, b, a: torch.linalg.solve_triangular(x, b, upper=a.get('upper', False), unitriangular=a.get('unit', False)))
-RULES['inv'], RULES['det'], RULES['logdet'] = as_rule(torch.linalg.inv), as_rule(torch.linalg.det), as_rule(torch.logdet)
+RULES['inv'], RULES['logdet'] = as_rule(torch.linalg.inv), as_rule(torch.logdet)
+RULES['det'] = as_rule(determinant)
 RULES['slogdet'] = as_rule(lambda x: list(torch.linalg.slogdet(x)))
 
 
