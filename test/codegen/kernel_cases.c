@@ -47,15 +47,6 @@ static void binary_maps(MlirModule m, NnDtype t, int64_t rows, int64_t columns) 
   }
 }
 
-// Bytes whose first bit is set are no negative numbers.
-static void large_bytes(MlirModule m, int64_t n) {
-  NnType type = SHAPE(NN_U8, n);
-  Fn f = fn_begin(m);
-  MlirValue x = arg(&f, type), y = arg(&f, type);
-  x = nn_binary(&f.b, NN_OP_add, x, nn_constant(&f.b, type, 200));
-  finish(&f, "map", type, 0, NULL, RESULTS(nn_binary(&f.b, NN_OP_div, x, y), nn_compare(&f.b, "lt", y, x)));
-}
-
 static void casts(MlirModule m, int64_t n) {
   for (int from = 0; from < NN_DTYPE_COUNT; from++)
     for (int to = 0; to < NN_DTYPE_COUNT; to++) {
@@ -100,11 +91,6 @@ static void views(MlirModule m, NnDtype t, int64_t a, int64_t b, int64_t c, int6
   MlirValue root = nn_unary(&f.b, NN_OP_sign, mean);
   finish(&f, "map", type, 0, NULL,
          RESULTS(nn_binary(&f.b, NN_OP_mul, x, nn_broadcast(&f.b, root, type, I64S(0, 1, 2)))));
-  // rows of an argument in other rows
-  f = fn_begin(m);
-  x = nn_slice(&f.b, arg(&f, SHAPE(t, a + 3, c * d)), I64S(2, 0), I64S(a, c * d), NULL);
-  x = nn_reshape(&f.b, x, 2, I64S(a * c, d));
-  finish(&f, "map", SHAPE(t, a * c, d), 0, NULL, RESULTS(nn_binary(&f.b, NN_OP_mul, x, x)));
   // every third from 1 on of every second from 3 on: of an argument, and of what the kernel computes
   f = fn_begin(m);
   MlirValue of[2] = {arg(&f, SHAPE(t, a, 6 * c + 5)), nn_iota(&f.b, SHAPE(NN_I32, a, 6 * c + 5), 1)};
@@ -533,7 +519,6 @@ __attribute__((unused)) static void build_integer_cases(MlirModule m) {
     pads(m, integers[i], 2, 3, 5);
     argmaxes(m, integers[i], 3, 2, 37);
   }
-  large_bytes(m, 37);
   casts(m, 1);
   casts(m, 19);
   one_hot(m, 1, 1);
