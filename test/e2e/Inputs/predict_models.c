@@ -28,6 +28,9 @@ int main(void) {
   }
   nnc_tensor both[] = {image, told[0]};
   if (m->predict(net, 1, &noise, 2, both)) puts(m->last_error(net));
+  float codes[3 * 3];
+  both[1] = (nnc_tensor){.name = "output.code", .type = NNC_TYPE_F32, .rank = 2, .dim = {3, 3}, .data = codes};
+  if (m->predict(net, 1, &noise, 2, both)) puts(m->last_error(net));
   m->destroy(net);
   return 0;
 }
