@@ -69,7 +69,8 @@ bool nnc_operation_execute(const NncOperation *op, void *const *buffers, void *w
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Collectives (comm/collective.c): the staging buffer in bytes, for any number of ranks; scratch_bytes is not read.
-int64_t nnc_collective_scratch(const NncCollective *c);
+// piece: bytes of a sum that are exchanged at once.
+int64_t nnc_collective_scratch(const NncCollective *c, int64_t piece);
 // Elements of each part that are exchanged at once.
 static inline int64_t nnc_scattered_piece(int64_t elements, int64_t size, int ranks) {
   int64_t most = NNC_COLLECTIVE_PIECE / 2 / ranks / size;

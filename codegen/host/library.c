@@ -9,7 +9,7 @@ static int64_t gather_scratch(MlirOperation op, const NncCollective *c) {
   NnType result = nn_value_type(mlirOperationGetResult(op, 0));
   int64_t bytes = nn_type_bytes(&result);
   bool together = c->kind == NNC_ALL_GATHER && mlirOperationGetNumOperands(op) > 1 && bytes <= SMALL;
-  return together ? bytes : nnc_collective_scratch(c);
+  return together ? bytes : nnc_collective_scratch(c, NNC_HOST_COLLECTIVE_PIECE);
 }
 
 int64_t host_library_scratch(MlirOperation op) {

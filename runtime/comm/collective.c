@@ -82,17 +82,6 @@ static void reduce_piece(const NncComm *comm, NncDtype dtype, char *data, int64_
   comm->all_gather(data, count, at);
 }
 
-static bool by_engine(const NncCollective *c) { return c->fast && ranks.size > 1 && ranks.comm->sum; }
-
-static void all_reduce(const NncCollective *c, char *data, void *staging) {
-  int64_t size = dtype_bytes(c->dtype), piece = NNC_COLLECTIVE_PIECE / size;
-  for (int64_t i = 0; i < c->elements; i += piece) {
-    int64_t n = c->elements - i < piece ? c->elements - i : piece;
-    if (by_engine(c)) ranks.comm->sum(data + i * size, (int)n, c->dtype, false);
-    else reduce_piece(ranks.comm, c->dtype, data + i * size, n, staging);
-  }
-}
-
 // ---------------------------------------------------------------------------------------------------------------------
 // Parts: of a tensor of n elements rank r has [r c, (r+1) c), as far as they are there
 
@@ -131,6 +120,22 @@ static void copy_from_all(int n_buffers, const int64_t *bytes, void *const *buff
     end = begin + bytes[i];
     int64_t first = from > begin ? from : begin, last = smaller(from + n, end);
     if (first < last) memcpy(to + (first - from), (const char *)buffers[i] + (first - begin), (size_t)(last - first));
+  }
+}
+
+static bool by_engine(const NncCollective *c) { return c->fast && ranks.size > 1 && ranks.comm->sum; }
+
+// Piece by piece, each laid one behind the other when it is its turn: caches still have it when it is sent.
+static void all_reduce(const NncCollective *c, int n_buffers, const int64_t *bytes, void *const *buffers,
+                       void *staging) {
+  int64_t size = dtype_bytes(c->dtype), piece = NNC_HOST_COLLECTIVE_PIECE / size;
+  char *data = buffers[n_buffers - 1];
+  for (int64_t i = 0; i < c->elements; i += piece) {
+    int64_t n = smaller(piece, c->elements - i);
+    if (buffers[0] != data) copy_from_all(n_buffers - 1, bytes, buffers, i * size, n * size, data + i * size);
+    if (ranks.size == 1) continue;
+    if (by_engine(c)) ranks.comm->sum(data + i * size, (int)n, c->dtype, false);
+    else reduce_piece(ranks.comm, c->dtype, data + i * size, n, staging);
   }
 }
 
@@ -214,8 +219,7 @@ static void all_gather(const NncCollective *c, int n_buffers, const int64_t *byt
 }
 
 // What is laid one behind the other first.
-static void in_one_buffer(const NncCollective *c, int n_buffers, const int64_t *bytes, void *const *buffers,
-                          void *workspace) {
+static void in_one_buffer(const NncCollective *c, int n_buffers, const int64_t *bytes, void *const *buffers) {
   char *result = buffers[n_buffers - 1], *at = result;
   int64_t all = c->elements * dtype_bytes(c->dtype);
   for (int i = c->kind == NNC_RANK_RECEIVE; i < n_buffers - 1; at += bytes[i++])
@@ -224,7 +228,6 @@ static void in_one_buffer(const NncCollective *c, int n_buffers, const int64_t *
   const NncComm *comm = ranks.comm;
   int last = ranks.size - 1;
   switch (c->kind) {
-  case NNC_ALL_REDUCE: all_reduce(c, result, workspace); break;
   case NNC_RANK_RECEIVE:
     if (ranks.rank > 0) comm->receive(result, (int)all, ranks.rank - 1);
     break;
@@ -237,11 +240,12 @@ static void in_one_buffer(const NncCollective *c, int n_buffers, const int64_t *
 void collective_run(const NncCollective *c, int n_buffers, const int64_t *bytes, void *const *buffers,
                     void *workspace) {
   switch (c->kind) {
+  case NNC_ALL_REDUCE: all_reduce(c, n_buffers, bytes, buffers, workspace); break;
   case NNC_REDUCE_SCATTER: reduce_scatter(c, n_buffers, bytes, buffers, workspace); break;
   case NNC_ALL_GATHER: all_gather(c, n_buffers, bytes, buffers, workspace); break;
   case NNC_RANK_PART:
     copy_from_part(c, buffers[0], bytes[0] / dtype_bytes(c->dtype), ranks.rank, 0, c->elements, buffers[1]);
     break;
-  default: in_one_buffer(c, n_buffers, bytes, buffers, workspace);
+  default: in_one_buffer(c, n_buffers, bytes, buffers);
   }
 }
