@@ -250,6 +250,7 @@ library = [
     ('solve_triangular(x + 3 * eye(4), y, upper=true)', lambda x, y: torch.linalg.solve_triangular(x + 3 * torch.eye(4), y, upper=True), M, drawn(66, 4, 2)),
     ('solve_triangular(x, y, unit=true)', lambda x, y: torch.linalg.solve_triangular(x, y, upper=False, unitriangular=True), M, drawn(67, 3, 4, 1)),
     ('inv(x + 4 * flip(eye(4), 0))', lambda x: torch.linalg.inv(x + TURNED), M),
+    ('inv(x + 4 * flip(eye(4), 0))', lambda x: torch.linalg.inv(x + TURNED), drawn(68, 4, 4, 4)),   # as many matrices as rows
     ('det(x + 4 * flip(eye(4), 0))', lambda x: torch.linalg.det(x + TURNED), M),
     ('det(x)', torch.linalg.det, M[0]),
     ('slogdet(x)', lambda x: list(torch.linalg.slogdet(x)), M),
