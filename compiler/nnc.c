@@ -229,6 +229,8 @@ static bool emit_text(const Options *options, Diagnostics *d, const AstFile *fil
                       const CodegenTarget *code) {
   const NnTarget *target = code ? codegen_target_facts(code) : NULL;
   if (options->emit == EMIT_prediction && !can_be_predicted(options, d, code)) return false;
+  if ((options->emit == EMIT_problem || options->sweep) && !nn_remat_check_far(module, target, far_budget(options)))
+    return false;
   if ((options->emit == EMIT_problem || options->emit == EMIT_prediction || options->sweep) &&
       mlirOperationIsNull(nn_module_train(module)))
     return diag_error(d, DIAG_COMMAND_LINE, "%s: '%s' has no train section",

@@ -29,8 +29,8 @@ struct NnTarget {
   int64_t alignment;                           // bytes, of every buffer
   double flops_per_second, bytes_per_second;   // roofline, for seconds()
   double launch_seconds;                       // fixed cost of one step
-  NnFarRates far;                              // where the machine tells none: what is usual for its kind
-  const char *far_place;                       // what --far takes for a memory of that kind: "file:PATH"
+  NnFarRates far;          // where the machine tells none: what is usual for its kind; zero: it has no such memory
+  const char *far_place;   // what --far takes for a memory of that kind: "file:PATH"
   // bytes of scratch that a library op needs while it runs, or a call of the kernel: its partial results
   int64_t (*workspace_bytes)(const NnTarget *target, MlirOperation op_or_kernel);
   double (*seconds)(const NnTarget *target, MlirOperation op);   // predicted time of one execution

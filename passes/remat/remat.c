@@ -421,7 +421,7 @@ static const char *tell_far(const Rematter *m, char *text, size_t size) {
   *text = 0;
   bool ranks = nn_has_attr(mlirModuleGetOperation(m->module), ATTR_shard),
        phases = nn_has_attr(mlirModuleGetOperation(m->module), ATTR_phases);
-  if (m->goal.far_budget || phases || !m->target || mlirOperationIsNull(train) ||
+  if (m->goal.far_budget || phases || !m->target || !remat_has_far(m->target) || mlirOperationIsNull(train) ||
       m->goal.policy != REMAT_POLICY_SOLVE || ranks)
     return text;
   RematForms forms;
@@ -486,6 +486,8 @@ static bool report(const Rematter *m) {
 // marks are gone from rewritten functions.
 bool nn_pass_remat(MlirModule module, const NnPassRun *run) {
   Rematter m = {.module = module, .target = run->target};
+  read_options(&m, run);
+  if (!nn_remat_check_far(module, run->target, m.goal.far_budget)) return false;
   PlanPersistent persistent;
   plan_persistent_build(&persistent, module, run->target);
   m.kept = &persistent;
@@ -494,7 +496,6 @@ bool nn_pass_remat(MlirModule module, const NnPassRun *run) {
   m.n_functions = functions.n;
   m.functions = functions.items;
   RematForms forms[NN_MAX_FUNCTIONS] = {0};
-  read_options(&m, run);
   remat_far_build(&m.kept_near, module, run->target, m.goal.far_budget);
   bool nothing_asked = m.goal.policy == REMAT_POLICY_NONE && !m.budget_text;
   for (int f = 0; f < functions.n; f++) {

@@ -50,6 +50,10 @@ void remat_far_free(RematFar *far);
 // Whether an argument of one function may be: nothing but computing touches it, and what updates it is one whole value.
 // Sets the result that is, -1: none.
 bool remat_can_be_far(const PlanProgram *p, int argument, int *result);
+// Its machine tells what copies take; NULL: any target.
+static inline bool remat_has_far(const NnTarget *target) { return !target || target->far.out_bytes_per_second > 0; }
+// False after reporting that a budget far away is given, bytes, and the target has no such memory.
+bool nn_remat_check_far(MlirModule module, const NnTarget *target, int64_t budget);
 
 // ---- remat_problem.c ----
 

@@ -19,6 +19,13 @@ bool remat_can_be_far(const PlanProgram *p, int argument, int *result) {
   return true;
 }
 
+bool nn_remat_check_far(MlirModule module, const NnTarget *target, int64_t budget) {
+  if (budget == 0 || remat_has_far(target)) return true;
+  nn_error_at(mlirLocationUnknownGet(mlirModuleGetContext(module)), "the target '%s' has no memory far away",
+              target->name);
+  return false;
+}
+
 void remat_far_build(RematFar *far, MlirModule module, const NnTarget *target, int64_t budget) {
   NnFunctions functions = nn_public_functions(module);
   int unused;

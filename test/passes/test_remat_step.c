@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "mlir-c/Diagnostics.h"
 #include "passes/remat/remat.h"
 #include "support/alloc.h"
 #include "test/check.h"
@@ -252,6 +253,65 @@ static void test_part_that_runs_again(void) {
   mlirModuleDestroy(module);
 }
 
+// ---------------------------------------------------------------------------------------------------------------------
+// Memory far away
+
+static double one_second(const NnTarget *target, MlirOperation op) {
+  (void)target, (void)op;
+  return 1;
+}
+
+static int64_t no_workspace(const NnTarget *target, MlirOperation op) {
+  (void)target, (void)op;
+  return 0;
+}
+
+static void append(MlirStringRef part, void *to) { strncat(to, part.data, part.length); }
+
+static MlirLogicalResult collect(MlirDiagnostic diagnostic, void *to) {
+  mlirDiagnosticPrint(diagnostic, append, to);
+  return mlirLogicalResultSuccess();
+}
+
+#define L "tensor<1024x1024xf32>"
+#define LARGE " : (" L ", " L ") -> " L "\n"
+#define PRODUCT "{transpose_a = false, transpose_b = false, nn.phase = \"forward\"}" LARGE
+#define UPDATE "{nn.phase = \"update\"}" LARGE
+
+// The pass fails, as the options say, on two parameters that are updated one after the other.
+static void expect_refusal(const NnTarget *target, const char *options, const char *with, const char *without) {
+  static const char text[] = "func.func @train(%x: " L " {nn.role = \"input\", nn.name = \"x\"}, %p: " L
+                             " {nn.role = \"param\", nn.name = \"p\"}, %q: " L
+                             " {nn.role = \"param\", nn.name = \"q\"}) -> (" L
+                             " {nn.role = \"update\", nn.tied = 1 : i64}, " L
+                             " {nn.role = \"update\", nn.tied = 2 : i64}) {\n"
+                             "  %a = \"nn.matmul\"(%x, %p) " PRODUCT "  %m = call @sub(%p, %a) " UPDATE
+                             "  %b = \"nn.matmul\"(%x, %q) " PRODUCT "  %n = call @sub(%q, %b) " UPDATE
+                             "  return %m, %n : " L ", " L "\n}\n"
+                             "func.func private @sub(%a: " L ", %b: " L ") -> " L
+                             " attributes {nn.kernel, nn.kind = \"map\", nn.domain = array<i64: 1024, 1024>} {\n"
+                             "  %r = \"nn.sub\"(%a, %b)" LARGE "  return %r : " L "\n}\n";
+  char found[1024] = "", error[NN_ERROR_SIZE];
+  NnPipeline pipeline;
+  MlirModule module = mlirModuleCreateParse(ctx, mlirStringRefCreateFromCString(text));
+  MlirDiagnosticHandlerID handler = mlirContextAttachDiagnosticHandler(ctx, collect, found, NULL);
+  CHECK(nn_pipeline_parse(options, target, &pipeline, error) && !nn_pipeline_run(&pipeline, module, NULL),
+        "%s was accepted", options);
+  CHECK(strstr(found, with) && !(without && strstr(found, without)), "%s: %s", options, found);
+  mlirContextDetachDiagnosticHandler(ctx, handler);
+  nn_pipeline_free(&pipeline);
+  mlirModuleDestroy(module);
+}
+
+// A target that has none is neither asked what it would cost nor given any.
+static void test_without_far(void) {
+  NnTarget target = {.name = "box", .far_place = "shelf", .seconds = one_second, .workspace_bytes = no_workspace};
+  expect_refusal(&target, "remat{policy=auto budget=1KiB}", "cannot be met", "--far");
+  expect_refusal(&target, "remat{policy=auto budget=1KiB far=any}", "the target 'box' has no memory far away", NULL);
+  target.far = (NnFarRates){1e9, 1e9, 1e-4, 0};
+  expect_refusal(&target, "remat{policy=auto budget=1KiB}", "with --far=shelf the smallest found", NULL);
+}
+
 int main(void) {
   ctx = nn_context_create();
   test_returned_value();
@@ -262,6 +322,7 @@ int main(void) {
   test_views_of_a_clone();
   test_operands_of_a_part();
   test_part_that_runs_again();
+  test_without_far();
   mlirContextDestroy(ctx);
   return check_report();
 }
