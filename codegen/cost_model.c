@@ -237,7 +237,7 @@ static void add_conv(CostWork *work, const NncConv *c) {
 // Products run at the rate of their operands' type, whatever they are summed in.
 static void add_library(CostWork *work, MlirOperation op, const CostRules *rules) {
   work->class = nn_op_info(nn_op_of(op))->cost_class;
-  work->product_dtype = nn_value_type(mlirOperationGetOperand(op, 0)).dtype;
+  work->product_dtype = nn_value_dtype(mlirOperationGetOperand(op, 0));
   work->products = nn_op_flops(op);
   OpRecord r = op_record(op);
   switch (r.kind) {

@@ -264,7 +264,7 @@ static bool read_collective(MlirOperation op, NncCollective *out) {
   *out = (NncCollective){.kind = (NncCollectiveKind)kind,
                          .dtype = (NncDtype)t.dtype,
                          .elements = nn_type_elements(&t),
-                         .from = (NncDtype)nn_value_type(mlirOperationGetOperand(op, 0)).dtype,
+                         .from = (NncDtype)nn_value_dtype(mlirOperationGetOperand(op, 0)),
                          .ranks = (int)nn_attr_i64(op, "ranks", 0),
                          .adds = nn_attr_bool(op, "adds", false),
                          .fast = nn_attr_bool(op, "fast", false) && (t.dtype == NN_F32 || t.dtype == NN_F64)};

@@ -485,7 +485,7 @@ static void add_streamed(Text *t, MlirOperation func, int *count) {
     if (nn_op_of(op) != NN_OP_tap || !nn_has_attr(op, "role") || nn_attr_i64(op, "first", 0) > 0) continue;
     int64_t shape[NN_MAX_RANK];
     int rank = nn_attr_i64s(op, "shape", shape, NN_MAX_RANK);
-    NnType type = nn_type(nn_value_type(mlirOperationGetOperand(op, 0)).dtype, rank, shape);
+    NnType type = nn_type(nn_value_dtype(mlirOperationGetOperand(op, 0)), rank, shape);
     char *name = string_of(nn_attribute(op, "name"));
     add_tensor(t, name, "NNC_OUTPUT", &type, offset, -1, ",\"\",.streamed=true");
     offset += round_up(nn_type_bytes(&type), NNC_ALIGN);

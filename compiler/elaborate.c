@@ -283,7 +283,7 @@ static void evaluate_constants(Elaborator *e, Define *defines, int n) {
 }
 
 static MlirWalkResult find_f16(MlirOperation op, void *found) {
-  if (nn_op_of(op) != NN_OP_cast || nn_value_type(mlirOperationGetResult(op, 0)).dtype != NN_F16)
+  if (nn_op_of(op) != NN_OP_cast || nn_value_dtype(mlirOperationGetResult(op, 0)) != NN_F16)
     return MlirWalkResultAdvance;
   *(bool *)found = true;
   return MlirWalkResultInterrupt;

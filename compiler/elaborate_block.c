@@ -238,7 +238,7 @@ MlirValue value_before_widening(MlirValue v) {
   MlirOperation cast = nn_value_def(v);
   if (nn_op_of(cast) != NN_OP_cast) return v;
   MlirValue x = mlirOperationGetOperand(cast, 0);
-  return nn_dtype_is_narrow(nn_value_type(x).dtype) && nn_value_type(v).dtype == NN_F32 ? x : v;
+  return nn_dtype_is_narrow(nn_value_dtype(x)) && nn_value_dtype(v) == NN_F32 ? x : v;
 }
 
 static const char *output_name(Elaborator *e, const AstItem *model, int i) {

@@ -21,7 +21,7 @@ bool precision_read(Elaborator *e, const AstName *written, NnDtype *precision) {
 }
 
 Value value_cast(Elaborator *e, Value x, NnDtype dtype) {
-  if (x.kind == VALUE_TENSOR && nn_dtype_is_float(nn_value_type(x.tensor).dtype))
+  if (x.kind == VALUE_TENSOR && nn_dtype_is_float(nn_value_dtype(x.tensor)))
     return value_tensor(nn_cast(elaborator_builder(e), x.tensor, dtype));
   if (x.kind != VALUE_LIST) return x;
   Value *items = elaborator_alloc(e, sizeof *items * (size_t)(x.list.n + 1));
@@ -35,7 +35,7 @@ static NnDtype widen_arguments(LayerCall *c, int n) {
   NnDtype narrow = NN_F32;
   for (int i = 0; i < n; i++) {
     Value *v = &c->arg[i];
-    NnDtype dtype = v->kind == VALUE_TENSOR ? nn_value_type(v->tensor).dtype : NN_F32;
+    NnDtype dtype = v->kind == VALUE_TENSOR ? nn_value_dtype(v->tensor) : NN_F32;
     if (!nn_dtype_is_narrow(dtype)) continue;
     narrow = narrow == NN_F32 || narrow == dtype ? dtype : NN_F32;
     *v = value_cast(c->e, *v, NN_F32);
@@ -46,7 +46,7 @@ static NnDtype widen_arguments(LayerCall *c, int n) {
 static bool has_float(const LayerCall *c, int n) {
   bool found = false;
   for (int i = 0; i < n; i++)
-    found |= c->arg[i].kind == VALUE_TENSOR && nn_dtype_is_float(nn_value_type(c->arg[i].tensor).dtype);
+    found |= c->arg[i].kind == VALUE_TENSOR && nn_dtype_is_float(nn_value_dtype(c->arg[i].tensor));
   return found;
 }
 

@@ -18,7 +18,7 @@ enum { N_GIVEN = 3 };
 
 // All values are doubles: what a cast does to one.
 static const char *pattern_of_cast(MlirOperation cast) {
-  NnDtype from = nn_value_type(nn_operand(cast, 0)).dtype, to = nn_value_type(mlirOperationGetResult(cast, 0)).dtype;
+  NnDtype from = nn_value_dtype(nn_operand(cast, 0)), to = nn_value_dtype(mlirOperationGetResult(cast, 0));
   if (to == NN_F64) return "$0";
   if (to == NN_F32) return "(float)$0";
   if (to == NN_I32 || to == NN_I64) return nn_dtype_is_float(from) ? "trunc($0)" : "$0";
@@ -48,8 +48,8 @@ static const char *pattern_of(MlirOperation op, char *text, size_t size) {
   case NN_OP_sub: return "$0 - $1";
   case NN_OP_mul: return "$0 * $1";
   case NN_OP_div:   // of integers as in kernels
-    return nn_dtype_is_float(nn_value_type(mlirOperationGetResult(op, 0)).dtype) ? "$0 / $1"
-                                                                                 : "$1 == 0 ? $0 : floor($0 / $1)";
+    return nn_dtype_is_float(nn_value_dtype(mlirOperationGetResult(op, 0))) ? "$0 / $1"
+                                                                            : "$1 == 0 ? $0 : floor($0 / $1)";
   case NN_OP_pow: return "pow($0, $1)";
   case NN_OP_max: return "fmax($0, $1)";
   case NN_OP_min: return "fmin($0, $1)";
@@ -153,7 +153,7 @@ static bool factor_of(Elaborator *e, const AstExpr *x, AstPos pos, double rate, 
 }
 
 static bool is_number(Elaborator *e, AstPos pos, Value v, const char *what) {
-  bool scalar = v.kind == VALUE_TENSOR && nn_value_type(v.tensor).rank == 0 && nn_value_type(v.tensor).dtype == NN_F64;
+  bool scalar = v.kind == VALUE_TENSOR && nn_value_type(v.tensor).rank == 0 && nn_value_dtype(v.tensor) == NN_F64;
   return scalar || v.kind == VALUE_INT || v.kind == VALUE_FLOAT ||
          elaborator_error(e, pos, "%s must be a number, found %s", what, value_describe(e, v));
 }

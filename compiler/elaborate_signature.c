@@ -183,7 +183,7 @@ static bool bind_axes(Elaborator *e, const AstItem *b, const AstParameter *p, co
 
 // Integers become floats, or integers of another width, where the signature says so; nothing loses a fraction silently.
 static bool convert_dtype(Elaborator *e, const AstItem *b, const AstParameter *p, const CallArg *arg, MlirValue *v) {
-  NnDtype wanted, found = nn_value_type(*v).dtype;
+  NnDtype wanted, found = nn_value_dtype(*v);
   if (!p->type.dtype) return true;
   if (!type_dtype(e, &p->type, &wanted)) return false;
   if (wanted == found || (wanted == e->dtype && found == e->frame->precision)) return true;

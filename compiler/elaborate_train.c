@@ -41,10 +41,10 @@ static bool exec_score(Elaborator *e, const AstStmt *s, bool is_loss) {
   const AstArg *arg = &s->setting.args[0];
   Value v;
   if (!eval(e, arg->value, &v)) return false;
-  if (!is_loss && v.kind == VALUE_TENSOR && !nn_dtype_is_float(nn_value_type(v.tensor).dtype))
+  if (!is_loss && v.kind == VALUE_TENSOR && !nn_dtype_is_float(nn_value_dtype(v.tensor)))
     v.tensor = nn_cast(elaborator_builder(e), v.tensor, e->dtype);   // a count
   bool fits = v.kind == VALUE_TENSOR && nn_value_type(v.tensor).rank == 0 &&
-              nn_dtype_is_float(nn_value_type(v.tensor).dtype);
+              nn_dtype_is_float(nn_value_dtype(v.tensor));
   if (!fits) {
     elaborator_error(e, arg->value->pos, "a %s must be one number computed from the data, found %s",
                      s->setting.keyword.text, value_describe(e, v));
@@ -107,7 +107,7 @@ static bool add_phase_results(Elaborator *e) {
   for (int i = 0; i < f->n_scores; i++) {
     const Score *s = &f->scores[i];
     if (!s->is_loss || s->phase != e->in_phase) continue;
-    if (losses && nn_value_type(s->value).dtype != nn_value_type(total).dtype)
+    if (losses && nn_value_dtype(s->value) != nn_value_dtype(total))
       return elaborator_error(e, s->pos, "the losses have different element types");
     f->builder.loc = location_of(e, s->pos);
     total = losses++ ? nn_binary(&f->builder, NN_OP_add, total, s->value) : s->value;

@@ -550,13 +550,13 @@ double layer_number(const LayerCall *c, int i) {
 
 MlirValue layer_number_tensor(const LayerCall *c, int i) {
   MlirValue x = layer_tensor(c, i);
-  return nn_value_type(x).dtype == NN_I1 ? nn_cast(c->b, x, NN_I32) : x;
+  return nn_value_dtype(x) == NN_I1 ? nn_cast(c->b, x, NN_I32) : x;
 }
 
 MlirValue layer_float_tensor(const LayerCall *c, int i) {
   MlirValue x = layer_tensor(c, i);
   NnDtype dtype = elaborator_dtype(c->e);
-  if (nn_dtype_is_float(nn_value_type(x).dtype)) return x;
+  if (nn_dtype_is_float(nn_value_dtype(x))) return x;
   return nn_cast(c->b, x, c->info->arithmetic == LAYER_AS_GIVEN ? dtype : nn_dtype_wide(dtype));
 }
 
@@ -623,7 +623,7 @@ const char *layer_type_text(const LayerCall *c, NnType type) {
 }
 
 MlirValue layer_broadcast_along(NnBuilder *b, MlirValue v, NnType to, int64_t axis) {
-  to.dtype = nn_value_type(v).dtype;
+  to.dtype = nn_value_dtype(v);
   return nn_broadcast(b, v, to, &axis);
 }
 

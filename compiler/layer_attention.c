@@ -47,9 +47,9 @@ static bool find_head_dim(const LayerCall *c, const MlirValue *x, int64_t *head_
 
 // The type of all three or, where they differ, the wide one, as of an operator.
 static NnDtype common_type(const MlirValue *x) {
-  NnDtype type = nn_value_type(x[Q]).dtype;
+  NnDtype type = nn_value_dtype(x[Q]);
   for (int i = K; i <= V; i++) {
-    NnDtype other = nn_value_type(x[i]).dtype;
+    NnDtype other = nn_value_dtype(x[i]);
     if (other != type) type = type == NN_F64 || other == NN_F64 ? NN_F64 : NN_F32;
   }
   return type;
@@ -73,7 +73,7 @@ static MlirValue over_pairs(const LayerCall *c, int i, const NnType *all) {
 }
 
 static MlirValue as_bits(const LayerCall *c, MlirValue x) {
-  return nn_value_type(x).dtype == NN_I1 ? x : nn_compare(c->b, "ne", x, nn_constant_like(c->b, x, 0));
+  return nn_value_dtype(x) == NN_I1 ? x : nn_compare(c->b, "ne", x, nn_constant_like(c->b, x, 0));
 }
 
 // The bias in the wide type, -infinity where a mask of pairs hides a key; null without both. False after reporting.

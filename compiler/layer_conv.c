@@ -179,7 +179,7 @@ static bool finish(Conv *v, MlirValue y, Value *result) {
   NnType w = weight_type(v);
   y = as_rows(v, y);
   if (layer_is_false(c, v->at.bias)) return layer_return(result, y);
-  MlirValue b = layer_bias(c, v->at.bias, nn_value_type(y).dtype, v->channels,
+  MlirValue b = layer_bias(c, v->at.bias, nn_value_dtype(y), v->channels,
                            layer_init_or_fan_in(c, v->at.bias_init, fan_in(&w)));
   return !nn_value_is_null(b) && layer_return(result, layer_add_along(c->b, y, b, 1));
 }

@@ -521,7 +521,7 @@ static bool collect_operands(LayerCall *c, Operand *operand) {
     if (a->name) return elaborator_error(c->e, a->pos, "einsum has no argument '%s'", a->name);
     if (a->value.kind != VALUE_TENSOR)
       return elaborator_error(c->e, a->pos, "einsum: expected a tensor, found %s", value_describe(c->e, a->value));
-    NnDtype given = nn_value_type(a->value.tensor).dtype;
+    NnDtype given = nn_value_dtype(a->value.tensor);
     if (!nn_dtype_is_float(given)) continue;
     dtype = any ? nn_dtype_common(dtype, given) : given;
     any = true;

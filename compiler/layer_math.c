@@ -30,7 +30,7 @@ bool layer_erf(LayerCall *c, Value *r) { return unary(c, NN_OP_erf, erf, r); }
 // What keeps integers.
 static bool keeping(LayerCall *c, NnOp op, double (*folded)(double), Value *result) {
   Value x = c->arg[0];
-  bool integers = x.kind == VALUE_TENSOR && !nn_dtype_is_float(nn_value_type(x.tensor).dtype);
+  bool integers = x.kind == VALUE_TENSOR && !nn_dtype_is_float(nn_value_dtype(x.tensor));
   if (integers) return layer_return(result, nn_unary(c->b, op, layer_number_tensor(c, 0)));
   if (x.kind != VALUE_INT) return unary(c, op, folded, result);
   *result = x;
@@ -132,7 +132,7 @@ bool layer_where(LayerCall *c, Value *result) {
   }
   all.dtype = NN_I1;
   cond = nn_broadcast_trailing(c->b, cond, all);
-  all.dtype = nn_value_type(side[0]).dtype;
+  all.dtype = nn_value_dtype(side[0]);
   for (int i = 0; i < 2; i++) side[i] = nn_broadcast_trailing(c->b, side[i], all);
   return layer_return(result, nn_select(c->b, cond, side[0], side[1]));
 }
@@ -154,13 +154,13 @@ static bool gradient_of(LayerCall *c, Value x, Value *result) {
     *result = (Value){.kind = VALUE_LIST, .list = {items, x.list.n}};
     return true;
   }
-  if (x.kind != VALUE_TENSOR || !nn_dtype_is_float(nn_value_type(x.tensor).dtype))
+  if (x.kind != VALUE_TENSOR || !nn_dtype_is_float(nn_value_dtype(x.tensor)))
     return layer_arg_error(c, 1, "must be a tensor of floats or a list of them, found %s", value_describe(c->e, x));
   return layer_return(result, nn_binary(c->b, NN_OP_gradient, c->arg[0].tensor, x.tensor));
 }
 
 bool layer_grad(LayerCall *c, Value *result) {
-  if (!nn_dtype_is_float(nn_value_type(layer_tensor(c, 0)).dtype))
+  if (!nn_dtype_is_float(nn_value_dtype(layer_tensor(c, 0))))
     return layer_arg_error(c, 0, "must be a tensor of floats, found %s", value_describe(c->e, c->arg[0]));
   return gradient_of(c, c->arg[1], result);
 }
@@ -187,7 +187,7 @@ static MlirValue keep_dims(LayerCall *c, MlirValue y, NnType t, int n, const int
 
 // The order of the elements turned round: -x, of integers all bits, which overflows in none of their types.
 static MlirValue turned(NnBuilder *b, MlirValue x) {
-  NnDtype dtype = nn_value_type(x).dtype;
+  NnDtype dtype = nn_value_dtype(x);
   if (nn_dtype_is_float(dtype)) return nn_unary(b, NN_OP_neg, x);
   return nn_binary(b, NN_OP_sub, nn_constant_like(b, x, dtype == NN_U8 ? 255 : -1), x);
 }

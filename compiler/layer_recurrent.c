@@ -106,7 +106,7 @@ bool layer_gru_cell(LayerCall *c, Value *result) {
   enum { X, H, BIAS };
   Step s;
   MlirValue sum[2], both[2], h = layer_float_tensor(c, H);
-  NnDtype given = nn_value_type(h).dtype;
+  NnDtype given = nn_value_dtype(h);
   NnBuilder *b = c->b;
   if (!read_step(c, H, BIAS, 3, &s) || !make_sums(c, &s, h, sum)) return false;
   for (int i = 0; i < 2; i++)

@@ -6,7 +6,7 @@
 
 // Of a narrow float f32, of bytes and booleans i32.
 static MlirValue widened(const LayerCall *c, MlirValue x) {
-  NnDtype t = nn_value_type(x).dtype;
+  NnDtype t = nn_value_dtype(x);
   return nn_cast(c->b, x, nn_dtype_is_float(t) ? nn_dtype_wide(t) : t == NN_I64 ? NN_I64 : NN_I32);
 }
 
@@ -40,7 +40,7 @@ static bool accumulated(LayerCall *c, const char *kind, Value *result) {
   MlirValue x = layer_tensor(c, 0);
   int64_t axis;
   if (!layer_axis(c, 1, nn_value_type(x).rank, &axis)) return false;
-  if (!nn_dtype_is_float(nn_value_type(x).dtype)) x = nn_cast(c->b, x, NN_I64);
+  if (!nn_dtype_is_float(nn_value_dtype(x))) x = nn_cast(c->b, x, NN_I64);
   MlirValue y = cumulative(c, x, axis, kind);
   return !nn_value_is_null(y) && layer_return(result, y);
 }
@@ -197,7 +197,7 @@ static bool read_scatter(const LayerCall *c, Scatter *s) {
   s->dtype = x.dtype;
   s->size = x.dim[s->axis];
   s->x = widened(c, layer_tensor(c, X));
-  s->source = nn_cast(c->b, layer_tensor(c, SOURCE), nn_value_type(s->x).dtype);
+  s->source = nn_cast(c->b, layer_tensor(c, SOURCE), nn_value_dtype(s->x));
   return true;
 }
 

@@ -281,12 +281,12 @@ bool layer_narrow(LayerCall *c, Value *result) {
 }
 
 bool layer_dtype(LayerCall *c, Value *result) {
-  *result = value_string(nn_dtype_name(nn_value_type(layer_tensor(c, 0)).dtype));
+  *result = value_string(nn_dtype_name(nn_value_dtype(layer_tensor(c, 0))));
   return true;
 }
 
 bool layer_gather(LayerCall *c, Value *result) {
-  if (nn_dtype_is_float(nn_value_type(layer_tensor(c, 1)).dtype))
+  if (nn_dtype_is_float(nn_value_dtype(layer_tensor(c, 1))))
     return layer_arg_error(c, 1, "indices must be integers, found %s", value_describe(c->e, c->arg[1]));
   MlirOperation op = layer_build(c, NN_OP_gather, 2, (MlirValue[]){layer_tensor(c, 0), layer_tensor(c, 1)}, 0, NULL,
                                  NULL);

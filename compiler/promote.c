@@ -21,14 +21,13 @@ static const NnDtype together[NN_DTYPE_COUNT][NN_DTYPE_COUNT] = {
 
 // The scalars of an optimizer are f64 in a program of f32 and take the type of a float beside them.
 static bool is_step_scalar(Elaborator *e, const Value *v) {
-  return e->dtype != NN_F64 && v->kind == VALUE_TENSOR && nn_value_type(v->tensor).dtype == NN_F64;
+  return e->dtype != NN_F64 && v->kind == VALUE_TENSOR && nn_value_dtype(v->tensor) == NN_F64;
 }
 
 static bool has_other_float(Elaborator *e, int n, const Value *v) {
   bool found = false;
   for (int i = 0; i < n; i++)
-    found |= v[i].kind == VALUE_TENSOR && nn_dtype_is_float(nn_value_type(v[i].tensor).dtype) &&
-             !is_step_scalar(e, &v[i]);
+    found |= v[i].kind == VALUE_TENSOR && nn_dtype_is_float(nn_value_dtype(v[i].tensor)) && !is_step_scalar(e, &v[i]);
   return found;
 }
 
@@ -38,7 +37,7 @@ NnDtype value_common_dtype(Elaborator *e, int n, const Value *v) {
   NnDtype integers = NN_I1;   // of the numbers among them
   for (int i = 0; i < n; i++) {
     bool counts = v[i].kind == VALUE_TENSOR && !(takes && is_step_scalar(e, &v[i]));
-    if (counts) type = together[type][nn_value_type(v[i].tensor).dtype];
+    if (counts) type = together[type][nn_value_dtype(v[i].tensor)];
     tensors |= v[i].kind == VALUE_TENSOR;
     fraction |= v[i].kind == VALUE_FLOAT;
     if (v[i].kind == VALUE_INT) integers = v[i].i == (int32_t)v[i].i && integers != NN_I64 ? NN_I32 : NN_I64;
@@ -59,7 +58,7 @@ static void tell_widening(Elaborator *e, AstPos pos, int n, const Value *v) {
   NnDtype precision = elaborator_dtype(e);
   const Value *narrow = NULL, *wide = NULL;
   for (int i = 0; i < n; i++) {
-    NnDtype dtype = v[i].kind == VALUE_TENSOR ? nn_value_type(v[i].tensor).dtype : NN_I1;
+    NnDtype dtype = v[i].kind == VALUE_TENSOR ? nn_value_dtype(v[i].tensor) : NN_I1;
     if (dtype == precision) narrow = &v[i];
     if (dtype == NN_F32) wide = &v[i];
   }

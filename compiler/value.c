@@ -290,7 +290,7 @@ bool value_binary(Elaborator *e, AstPos pos, const char *text, Value x, Value y,
 bool value_unary(Elaborator *e, AstPos pos, const char *op, Value x, Value *result) {
   bool negate = strcmp(op, "-") == 0;
   if (x.kind == VALUE_TENSOR) {
-    NnDtype dtype = nn_value_type(x.tensor).dtype;
+    NnDtype dtype = nn_value_dtype(x.tensor);
     if (negate == (dtype == NN_I1))
       return elaborator_error(e, pos, "'%s' does not work on %s", op, value_describe(e, x));
     NnBuilder *b = elaborator_builder(e);

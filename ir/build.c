@@ -20,6 +20,13 @@ NnBuilder nn_builder_before(MlirOperation op) {
                      .loc = mlirOperationGetLocation(op)};
 }
 
+// nn.phase of what is built: made once for all ops between two changes of b->phase.
+static MlirNamedAttribute phase_of(NnBuilder *b) {
+  if (b->phase_made != b->phase) b->phase_entry = nn_attr_to_named(b->ctx, &NN_STR(ATTR_phase, b->phase));
+  b->phase_made = b->phase;
+  return b->phase_entry;
+}
+
 static MlirOperation create(NnBuilder *b, NnOp op, int n_operands, const MlirValue *operands, MlirAttribute attrs,
                             int n_results, const NnType *result) {
   char name[64];
@@ -29,15 +36,11 @@ static MlirOperation create(NnBuilder *b, NnOp op, int n_operands, const MlirVal
   MlirType types[NN_MAX_RESULTS];
   for (int i = 0; i < n_results; i++) types[i] = nn_type_to_mlir(b->ctx, &result[i]);
   mlirOperationStateAddResults(&state, n_results, types);
+  MlirNamedAttribute entries[NN_MAX_ATTRIBUTES + 1];
   intptr_t n = mlirDictionaryAttrGetNumElements(attrs);
-  for (intptr_t i = 0; i < n; i++) {
-    MlirNamedAttribute entry = mlirDictionaryAttrGetElement(attrs, i);
-    mlirOperationStateAddAttributes(&state, 1, &entry);
-  }
-  if (b->phase) {
-    MlirNamedAttribute phase = nn_attr_to_named(b->ctx, &NN_STR(ATTR_phase, b->phase));
-    mlirOperationStateAddAttributes(&state, 1, &phase);
-  }
+  for (intptr_t i = 0; i < n; i++) entries[i] = mlirDictionaryAttrGetElement(attrs, i);
+  if (b->phase) entries[n++] = phase_of(b);
+  mlirOperationStateAddAttributes(&state, n, entries);
   MlirOperation made = mlirOperationCreate(&state);
   if (mlirOperationIsNull(b->before)) mlirBlockAppendOwnedOperation(b->block, made);
   else mlirBlockInsertOwnedOperationBefore(b->block, b->before, made);
@@ -66,13 +69,14 @@ static MlirOperation build_nested(NnBuilder *b, NnOp op, int n_operands, const M
 static MlirOperation build(NnBuilder *b, NnOp op, int n_operands, const MlirValue *operands, MlirAttribute attrs,
                            const NnType *asked) {
   int n_results = nn_op_info(op)->n_results;
-  NnType *types = allocate_array((size_t)(n_operands + 1), sizeof *types), result[NN_MAX_RESULTS];
+  NnType few[NN_MAX_OPERANDS], result[NN_MAX_RESULTS];
+  NnType *types = n_operands > NN_MAX_OPERANDS ? allocate_array((size_t)n_operands, sizeof *types) : few;
   for (int i = 0; i < n_operands; i++) types[i] = nn_value_type(operands[i]);
   for (int i = 0; i < n_results; i++) result[i] = asked ? asked[i] : (NnType){.rank = -1};
   NnOpCall call = {.op = op, .n_operands = n_operands, .operand = types, .attrs = attrs, .error = b->error};
   b->error[0] = 0;
   bool ok = nn_infer(&call, n_results, result);
-  free(types);
+  if (types != few) free(types);
   if (!ok) return nn_null_operation();
   if (n_operands > NN_MAX_OPERANDS) return build_nested(b, op, n_operands, operands, attrs);
   return create(b, op, n_operands, operands, attrs, n_results, result);
@@ -80,11 +84,10 @@ static MlirOperation build(NnBuilder *b, NnOp op, int n_operands, const MlirValu
 
 MlirOperation nn_build(NnBuilder *b, NnOp op, int n_operands, const MlirValue *operands, int n_attrs,
                        const NnAttr *attrs, const NnType *asked) {
-  MlirNamedAttribute *named = allocate_array((size_t)(n_attrs + 1), sizeof *named);
+  MlirNamedAttribute named[NN_MAX_ATTRIBUTES] = {{{0}, {0}}};
+  if (n_attrs > NN_MAX_ATTRIBUTES) nn_bug("nn.%s with %d attributes", nn_op_info(op)->name, n_attrs);
   for (int i = 0; i < n_attrs; i++) named[i] = nn_attr_to_named(b->ctx, &attrs[i]);
-  MlirAttribute dictionary = mlirDictionaryAttrGet(b->ctx, n_attrs, named);
-  free(named);
-  return build(b, op, n_operands, operands, dictionary, asked);
+  return build(b, op, n_operands, operands, mlirDictionaryAttrGet(b->ctx, n_attrs, named), asked);
 }
 
 static MlirValue first_result(NnBuilder *b, NnOp op, MlirOperation made) {

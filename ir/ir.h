@@ -13,6 +13,7 @@
 #include "mlir-c/BuiltinAttributes.h"
 #include "mlir-c/BuiltinTypes.h"
 #include "mlir-c/IR.h"
+#include "support/ptr_map.h"
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Types
@@ -61,7 +62,16 @@ const char *nn_type_format(const NnType *t, char *buf, size_t size);
 MlirType nn_type_to_mlir(MlirContext ctx, const NnType *t);   // u8 is ui8
 // false: not a static ranked tensor of a known element type
 bool nn_type_from_mlir(MlirType type, NnType *out);
-NnType nn_value_type(MlirValue v);   // asserts that it is one
+NnType nn_value_type(MlirValue v);     // asserts that it is one
+NnDtype nn_value_dtype(MlirValue v);   // its element type alone, at a third of the price
+// The types of many values: they are few, and MLIR is asked once for each. Zero-initialise to create.
+typedef struct NnTypes {
+  PtrMap ids;
+  int n;
+  NnType **items;   // Owned, each
+} NnTypes;
+const NnType *nn_types_of(NnTypes *types, MlirValue v);   // Borrowed until nn_types_free; asserts as nn_value_type does
+void nn_types_free(NnTypes *types);
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Names of the attributes that stages leave for each other: ATTR_role is "nn.role" (ir/attributes.def).
@@ -224,7 +234,9 @@ typedef struct NnBuilder {
   MlirBlock block;
   MlirOperation before;   // insert before this op; null op: append to the block
   MlirLocation loc;
-  const char *phase;   // Borrowed: "forward", "backward" or "update", set as nn.phase on what is built; NULL: none
+  const char *phase;        // Borrowed: "forward", "backward" or "update", set as nn.phase on what is built; NULL: none
+  const char *phase_made;   // of which phase_entry is
+  MlirNamedAttribute phase_entry;
   char error[NN_ERROR_SIZE];   // set when a shape rule failed
 } NnBuilder;
 

@@ -168,8 +168,11 @@ NnOp nn_op_of(MlirOperation op) {
 
 void nn_op_mlir_name(NnOp op, int n_operands, char *buf, size_t size) {
   const NnOpInfo *info = nn_op_info(op);
-  if (info->n_operands >= 0 || n_operands == 2) snprintf(buf, size, "nn.%s", info->name);
-  else snprintf(buf, size, "nn.%s_%d", info->name, n_operands);
+  size_t length = name_length[op];
+  if (size < sizeof "nn." + length) nn_bug("no room for the name of nn.%s", info->name);
+  memcpy(buf, "nn.", 3);
+  memcpy(buf + 3, info->name, length + 1);
+  if (info->n_operands < 0 && n_operands != 2) snprintf(buf + 3 + length, size - 3 - length, "_%d", n_operands);
 }
 
 bool nn_attr_spec_next(const char **cursor, NnAttrSpec *out) {

@@ -2,10 +2,12 @@
 // and only this file knows that u8 is ui8 and that a tensor is a ranked tensor without encoding.
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "ir/internal.h"
 #include "ir/ir.h"
+#include "support/alloc.h"
 
 static const struct {
   const char *name;
@@ -190,9 +192,35 @@ bool nn_type_from_mlir(MlirType type, NnType *out) {
   return true;
 }
 
+NnDtype nn_value_dtype(MlirValue v) {
+  NnDtype dtype;
+  MlirType type = mlirValueGetType(v);
+  if (!mlirTypeIsARankedTensor(type) || !element_from_mlir(mlirShapedTypeGetElementType(type), &dtype))
+    nn_bug("a value that is no tensor of a known element type");
+  return dtype;
+}
+
 NnType nn_value_type(MlirValue v) {
   NnType t;
   if (nn_value_is_null(v) || !nn_type_from_mlir(mlirValueGetType(v), &t))
     nn_bug("a value that is no static tensor of a known element type");
   return t;
+}
+
+const NnType *nn_types_of(NnTypes *types, MlirValue v) {
+  MlirType type = mlirValueGetType(v);
+  int id = ptr_map_get(&types->ids, type.ptr);
+  if (id >= 0) return types->items[id];
+  ptr_map_set(&types->ids, type.ptr, types->n);
+  NnType *made = allocate_array(1, sizeof *made);
+  *made = nn_value_type(v);
+  *ARRAY_ADD(types->items, types->n) = made;
+  return made;
+}
+
+void nn_types_free(NnTypes *types) {
+  for (int i = 0; i < types->n; i++) free(types->items[i]);
+  free(types->items);
+  ptr_map_free(&types->ids);
+  *types = (NnTypes){0};
 }

@@ -36,7 +36,7 @@ static int64_t operand_shift(MlirValue v) {
 
 static bool is_aligned(MlirOperation op) {
   for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++)
-    if (nn_dtype_is_float(nn_value_type(mlirOperationGetOperand(op, i)).dtype) &&
+    if (nn_dtype_is_float(nn_value_dtype(mlirOperationGetOperand(op, i))) &&
         operand_shift(mlirOperationGetOperand(op, i)) % 16 != 0)
       return false;
   return true;

@@ -230,7 +230,7 @@ static void write_function(CudaModule *m, const Chain *c, const char *symbol) {
   for (int i = 0; i < c->e.n_inputs; i++)
     f.input[i] = emit_from_memory(&e, (NnDtype)c->e.input[i].dtype, (Value){id[i], 0, true});
   MlirValue y = mlirOperationGetResult(k->library, 0);
-  if (epilogue) expression_bind(&e, y, &domain, emit_round(&e, nn_value_type(y).dtype, accumulator));
+  if (epilogue) expression_bind(&e, y, &domain, emit_round(&e, nn_value_dtype(y), accumulator));
   Value values[EPILOGUE_OUTPUTS + EPILOGUE_SUMS];
   TypeName types[EPILOGUE_OUTPUTS + EPILOGUE_SUMS];
   for (int i = 0; i < c->e.n_outputs; i++, n++) {

@@ -27,7 +27,7 @@ char *cuda_library_kernel(const CudaTarget *target, MlirOperation op) {
 static int64_t cublas_workspace(MlirOperation op) {
   enum { PARTS = 8, MOST = 32 << 20, ALIGNMENT = 256 };
   NnType t = nn_value_type(mlirOperationGetResult(op, 0));
-  NnDtype dtype = nn_dtype_wide(nn_value_type(mlirOperationGetOperand(op, 0)).dtype);
+  NnDtype dtype = nn_dtype_wide(nn_value_dtype(mlirOperationGetOperand(op, 0)));
   int64_t bytes = PARTS * nn_type_elements(&t) * nn_dtype_bytes(dtype);
   bytes = bytes > MOST ? MOST : bytes < CUBLAS_LEAST_WORKSPACE ? CUBLAS_LEAST_WORKSPACE : round_up(bytes, ALIGNMENT);
   return bytes + ALIGNMENT - NNC_ALIGN;

@@ -103,7 +103,7 @@ typedef struct LaneCheck {
 
 static void check_access(void *user, int arg, MlirValue value, const Access *a) {
   LaneCheck *c = user;
-  int64_t stride = a->stride[c->axis], bytes = nn_dtype_bytes(nn_value_type(value).dtype);
+  int64_t stride = a->stride[c->axis], bytes = nn_dtype_bytes(nn_value_dtype(value));
   if (arg >= 0 && stride != 0 && stride != 1) c->ok = false;
   bool uneven = a->offset % 8, again = false;
   for (int g = 0; g + 1 < c->nest->n; g++) {

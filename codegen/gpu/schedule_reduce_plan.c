@@ -71,7 +71,7 @@ static int maximum_of(const Reduce *r, const Unit *u) {
   MlirOperation exp = u->kind == UNIT_SUM && (u->dtype == NN_F32 || u->dtype == NN_F64)
                           ? op_behind(u->operand, NN_OP_exp)
                           : nn_null_operation();
-  if (mlirOperationIsNull(exp) || nn_dtype_is_narrow(nn_value_type(u->operand).dtype)) return -1;
+  if (mlirOperationIsNull(exp) || nn_dtype_is_narrow(nn_value_dtype(u->operand))) return -1;
   MlirOperation difference = op_behind(mlirOperationGetOperand(exp, 0), NN_OP_sub);
   if (mlirOperationIsNull(difference)) return -1;
   for (int m = 0; m < r->n_units; m++)

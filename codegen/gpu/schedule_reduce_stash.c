@@ -31,7 +31,7 @@ static bool has_own_rows(const Reduce *r, const Access *a) {
 
 static void add_leaf(void *user, int arg, MlirValue value, const Access *a) {
   Leaves *l = user;
-  NnDtype dtype = nn_value_type(value).dtype;
+  NnDtype dtype = nn_value_dtype(value);
   if (arg < 0 || a->stride[l->r->nest.axis[l->r->vector_group]] != 1) return;
   int i = 0;
   while (i < l->n && (l->leaf[i].arg != arg || !access_equal(&l->leaf[i].access, a))) i++;

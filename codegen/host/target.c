@@ -107,7 +107,7 @@ static void write_cpu(const CodegenTarget *target, Text *out) { text_quoted(out,
 static MlirWalkResult find_bf16(MlirOperation op, void *found) {
   NnOp kind = nn_op_of(op);
   if (kind == NN_OP_NONE || nn_op_info(kind)->kind != NN_KIND_LIBRARY ||
-      nn_value_type(mlirOperationGetOperand(op, 0)).dtype != NN_BF16)
+      nn_value_dtype(mlirOperationGetOperand(op, 0)) != NN_BF16)
     return MlirWalkResultAdvance;
   *(bool *)found = true;
   return MlirWalkResultInterrupt;

@@ -224,7 +224,7 @@ static Value map_op(Emitter *e, MlirOperation op, NnDtype result, const IndexMap
   require_promise(n >= 1 && n <= 3, "an op in a kernel that is no map");
   Value x[3];
   for (int i = 0; i < n; i++) x[i] = expression(e, mlirOperationGetOperand(op, i), map);
-  NnDtype dtype = nn_value_type(mlirOperationGetOperand(op, 0)).dtype;
+  NnDtype dtype = nn_value_dtype(mlirOperationGetOperand(op, 0));
   if (kind == NN_OP_select) return emit_select(e, x[0], x[1], x[2], result);
   if (kind == NN_OP_cast) return emit_cast(e, x[0], dtype, result);
   if (kind == NN_OP_compare) {

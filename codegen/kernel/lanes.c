@@ -9,7 +9,7 @@ static void note_wide(void *user, int arg, MlirValue value, const Access *a) {
   (void)arg;
   bool strided = false;
   for (int i = 0; i < NN_MAX_RANK; i++) strided |= a->stride[i] != 0;
-  *(bool *)user |= strided && nn_dtype_bytes(nn_value_type(value).dtype) == 8;
+  *(bool *)user |= strided && nn_dtype_bytes(nn_value_dtype(value)) == 8;
 }
 
 int kernel_lanes(const KernelModule *m, const Kernel *k) {

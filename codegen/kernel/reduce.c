@@ -29,7 +29,7 @@ static void add_unit(Reduce *r, UnitKind kind, MlirOperation op, int result, Lev
   MlirValue value = mlirOperationGetResult(op, result);
   Unit *u = &r->units[r->n_units++];
   *u = (Unit){.kind = kind,
-              .dtype = nn_dtype_wide(nn_value_type(value).dtype),
+              .dtype = nn_dtype_wide(nn_value_dtype(value)),
               .value = value,
               .operand = mlirOperationGetOperand(op, 0),
               .level = operand.level,
@@ -151,7 +151,7 @@ int reduce_workspace_values(const Reduce *r, int stage, WorkspaceValue *out) {
 }
 
 void reduce_bind(Emitter *e, const Unit *u, const IndexMap *kept, Value total) {
-  expression_bind(e, u->value, kept, emit_round(e, nn_value_type(u->value).dtype, total));
+  expression_bind(e, u->value, kept, emit_round(e, nn_value_dtype(u->value), total));
 }
 
 void reduce_emit_kept_results(Emitter *e, const Reduce *r, int tile) {

@@ -20,7 +20,7 @@ static void collect(void *user, int arg, MlirValue value, const Access *a) {
     if (a->stride[t->nest->axis[g]] != 1 || t->nest->extent[g] < s->least_across) continue;
     if (t->across >= 0 && t->across != g) continue;
     t->across = g;
-    t->leaf[t->n++] = (TransposedLeaf){arg, nn_value_type(value).dtype, *a};
+    t->leaf[t->n++] = (TransposedLeaf){arg, nn_value_dtype(value), *a};
     return;
   }
 }

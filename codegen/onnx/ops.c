@@ -164,7 +164,7 @@ static int64_t limit_of(MlirValue v) {
     NnOp kind = nn_op_of(op);
     if (kind != NN_OP_cast && kind != NN_OP_reshape && kind != NN_OP_transpose && kind != NN_OP_broadcast) return 0;
     v = nn_operand(op, 0);
-    if (nn_dtype_is_float(nn_value_type(v).dtype)) return 0;
+    if (nn_dtype_is_float(nn_value_dtype(v))) return 0;
   }
   MlirOperation func = mlirBlockGetParentOperation(mlirBlockArgumentGetOwner(v));
   return nn_arg_i64(func, (int)mlirBlockArgumentGetArgNumber(v), ATTR_limit, 0);
@@ -172,7 +172,7 @@ static int64_t limit_of(MlirValue v) {
 
 // Operand 1: indices, of a type that ONNX has them of.
 static OnnxName indices(const Place *p) {
-  NnDtype dtype = nn_value_type(nn_operand(p->op, 1)).dtype;
+  NnDtype dtype = nn_value_dtype(nn_operand(p->op, 1));
   return dtype == NN_I32 || dtype == NN_I64 ? name_of_operand(p, 1) : onnx_cast(p->g, name_of_operand(p, 1), NN_I64);
 }
 
@@ -180,7 +180,7 @@ static OnnxName indices(const Place *p) {
 // and fails at the others.
 static OnnxName nearest(const Place *p, OnnxName at, int64_t n) {
   int64_t limit = limit_of(nn_operand(p->op, 1));
-  NnDtype dtype = nn_value_type(nn_operand(p->op, 1)).dtype;
+  NnDtype dtype = nn_value_dtype(nn_operand(p->op, 1));
   if (limit && limit <= n) return at;
   if (dtype != NN_I32) dtype = NN_I64;
   return onnx_node(p->g, "Clip", 3,

@@ -87,7 +87,7 @@ static void vjp_input_grad(NnVjp *v, Family f) {
 static void vjp_weight_grad(NnVjp *v, Family f) {
   MlirValue g = v->cotangent[0], x = v->operand[0], dy = v->operand[1];
   if (nn_value_is_null(g)) return;
-  g = nn_cast(v->b, g, nn_value_type(x).dtype);
+  g = nn_cast(v->b, g, nn_value_dtype(x));
   if (v->needed[0]) v->operand_cotangent[0] = input_grad(v, f, dy, g, x);
   if (v->needed[1]) v->operand_cotangent[1] = forward(v, f, x, g);
 }

@@ -43,7 +43,7 @@ static MlirValue in_classes(NnBuilder *b, MlirOperation op, MlirValue v, double 
 // True where the class index along the last axis equals the label.
 static MlirValue at_label(NnBuilder *b, MlirValue logits, MlirValue labels) {
   NnType classes = nn_value_type(logits);
-  classes.dtype = nn_value_type(labels).dtype;
+  classes.dtype = nn_value_dtype(labels);
   MlirValue iota = nn_iota(b, classes, classes.rank - 1);
   return nn_compare(b, "eq", iota, nn_along_rows(b, labels, iota));
 }

@@ -51,7 +51,7 @@ static MlirValue matmul_rows(NnBuilder *b, MlirValue x, MlirValue y) { return nn
 // The cotangent in the type of the operands, where the product was asked for in a wider one.
 static MlirValue narrow_cotangent(NnVjp *v) {
   MlirValue g = v->cotangent[0];
-  return nn_value_is_null(g) ? g : nn_cast(v->b, g, nn_value_type(v->operand[0]).dtype);
+  return nn_value_is_null(g) ? g : nn_cast(v->b, g, nn_value_dtype(v->operand[0]));
 }
 
 // C = A' B' with ' the optional transpositions. dA' = dC B'ᵀ and dB' = A'ᵀ dC; where A' = Aᵀ the product is written

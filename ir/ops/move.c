@@ -74,7 +74,7 @@ bool nn_infer_gather(NnOpCall *c, int n_results, NnType *result) {
 // The sums of rows that share an index. Many small terms may meet in one place, so narrow types are added up in the
 // wide one.
 static MlirValue scatter_sum(NnBuilder *b, MlirValue updates, MlirValue indices, int64_t rows) {
-  NnDtype dtype = nn_value_type(updates).dtype;
+  NnDtype dtype = nn_value_dtype(updates);
   updates = nn_cast(b, updates, nn_dtype_wide(dtype));
   MlirOperation op = nn_build(b, NN_OP_scatter_add, 2, (MlirValue[]){updates, indices}, 1, &NN_I64("rows", rows), NULL);
   return nn_cast(b, mlirOperationGetResult(op, 0), dtype);

@@ -63,7 +63,7 @@ void nn_vjp_reduce_max(NnVjp *v) {
   int64_t axes[NN_MAX_RANK];
   int n = nn_attr_i64s(v->op, "axes", axes, NN_MAX_RANK);
   MlirValue is_max = nn_compare(b, "eq", x, expanded(v, v->result[0]));
-  MlirValue count = nn_reduce(b, NN_OP_reduce_sum, nn_cast(b, is_max, nn_value_type(x).dtype), n, axes);
+  MlirValue count = nn_reduce(b, NN_OP_reduce_sum, nn_cast(b, is_max, nn_value_dtype(x)), n, axes);
   MlirValue share = expanded(v, nn_binary(b, NN_OP_div, g, count));
   v->operand_cotangent[0] = nn_select(b, is_max, share, nn_zeros_like(b, x));
 }

@@ -18,7 +18,7 @@ void sweep_activate(Sweep *s, MlirValue v) {
 
 bool sweep_is_active(const Sweep *s, MlirValue v) { return ptr_map_get(&s->active, v.ptr) >= 0; }
 
-static bool is_float(MlirValue v) { return nn_dtype_is_float(nn_value_type(v).dtype); }
+static bool is_float(MlirValue v) { return nn_dtype_is_float(nn_value_dtype(v)); }
 
 static bool is_scan(MlirOperation op) { return nn_op_of(op) == NN_OP_NONE && nn_has_attr(op, ATTR_scan); }
 
@@ -114,10 +114,10 @@ void sweep_contribute(Sweep *s, MlirValue v, MlirValue cotangent) {
   if (id < 0 || nn_value_is_null(cotangent)) return;
   MlirValue master = sweep_master(s, v);
   if (!nn_value_is_null(master)) {
-    sweep_contribute(s, master, sweep_widen(&s->b, cotangent, nn_value_type(master).dtype));
+    sweep_contribute(s, master, sweep_widen(&s->b, cotangent, nn_value_dtype(master)));
     return;
   }
-  cotangent = nn_cast(&s->b, cotangent, nn_value_type(v).dtype);   // sums over the steps of a scan are wide
+  cotangent = nn_cast(&s->b, cotangent, nn_value_dtype(v));   // sums over the steps of a scan are wide
   MlirValue *sum = &s->cotangent[id];
   *sum = nn_value_is_null(*sum) ? cotangent : nn_binary(&s->b, NN_OP_add, *sum, cotangent);
 }

@@ -115,7 +115,7 @@ static MlirValue body_arg(const Backward *w, int i) {
   return mlirBlockGetArgument(nn_function_body(w->forward.body), i);
 }
 
-static bool is_float(MlirValue v) { return nn_dtype_is_float(nn_value_type(v).dtype); }
+static bool is_float(MlirValue v) { return nn_dtype_is_float(nn_value_dtype(v)); }
 
 // What reaches rows of a stack by slices comes as a sum of pads. The rows are told apart: those after each step, after
 // the last, before the first.
@@ -354,7 +354,7 @@ static MlirValue make_later(Backward *w, MlirOperation call, const NnScan *backw
   MlirValue sum = l->kind == NN_OP_reduce_sum
                       ? nn_reduce(&w->outer, l->kind, x, l->n_axes, l->axes)
                       : nn_binary(&w->outer, l->kind, x, stack_of(w, call, backward, l->row[1]));
-  NnDtype given = nn_value_type(w->v->operand[l->operand]).dtype;
+  NnDtype given = nn_value_dtype(w->v->operand[l->operand]);
   return sweep_widen(&w->outer, sum, has_segments(w) ? nn_dtype_wide(given) : given);
 }
 

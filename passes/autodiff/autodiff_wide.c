@@ -11,8 +11,8 @@ MlirValue sweep_master(const Sweep *s, MlirValue v) {
   MlirOperation cast = nn_value_def(v);
   if (nn_op_of(cast) != NN_OP_cast) return nn_null_value();
   MlirValue master = mlirOperationGetOperand(cast, 0);
-  NnDtype narrow = nn_value_type(v).dtype;
-  bool is_master = nn_dtype_is_narrow(narrow) && nn_value_type(master).dtype == nn_dtype_wide(narrow) &&
+  NnDtype narrow = nn_value_dtype(v);
+  bool is_master = nn_dtype_is_narrow(narrow) && nn_value_dtype(master) == nn_dtype_wide(narrow) &&
                    mlirValueIsABlockArgument(master);
   return is_master && ptr_map_get(&s->active, master.ptr) >= 0 ? master : nn_null_value();
 }
@@ -34,7 +34,7 @@ static MlirValue widened(NnBuilder *b, MlirValue v, NnDtype wide, int depth) {
   MlirValue x = mlirOperationGetNumOperands(def) > 0 ? mlirOperationGetOperand(def, 0) : nn_null_value();
   switch (kind) {
   case NN_OP_cast:   // a sum that was formed in the wide type
-    return nn_value_type(x).dtype == wide ? x : nn_cast(b, v, wide);
+    return nn_value_dtype(x) == wide ? x : nn_cast(b, v, wide);
   case NN_OP_matmul:
   case NN_OP_matmul_rows:
   case NN_OP_conv2d_weight_grad:
@@ -52,5 +52,5 @@ static MlirValue widened(NnBuilder *b, MlirValue v, NnDtype wide, int depth) {
 }
 
 MlirValue sweep_widen(NnBuilder *b, MlirValue cotangent, NnDtype dtype) {
-  return nn_value_type(cotangent).dtype == dtype ? cotangent : widened(b, cotangent, dtype, 0);
+  return nn_value_dtype(cotangent) == dtype ? cotangent : widened(b, cotangent, dtype, 0);
 }

@@ -11,7 +11,7 @@
 
 static MlirValue spread(NnBuilder *b, MlirValue scalar, MlirValue like) {
   NnType to = nn_value_type(like);
-  to.dtype = nn_value_type(scalar).dtype;
+  to.dtype = nn_value_dtype(scalar);
   return nn_broadcast(b, scalar, to, NULL);
 }
 
@@ -35,7 +35,7 @@ MlirValue loss_scale_remove(const Optimizer *o, NnBuilder *b, MlirValue gradient
   if (nn_value_is_null(scale))
     return o->loss_scale == 1 ? gradient
                               : nn_binary(b, NN_OP_mul, gradient, nn_constant_like(b, gradient, 1 / o->loss_scale));
-  MlirValue factor = nn_cast(b, nn_unary(b, NN_OP_recip, scale), nn_value_type(gradient).dtype);
+  MlirValue factor = nn_cast(b, nn_unary(b, NN_OP_recip, scale), nn_value_dtype(gradient));
   return nn_binary(b, NN_OP_mul, gradient, spread(b, factor, gradient));
 }
 

@@ -268,9 +268,9 @@ static MlirValue squares_of_lines(NnBuilder *b, MlirValue g) {
 // Those of all ranks, of several gradients at once, in the place of this one's; all: how many lines each has.
 static void gather_lines(const Optimizer *o, NnBuilder *b, MlirValue *lines, const int64_t *all, int n) {
   for (int first = 0, end; first < n; first = end) {
-    NnDtype dtype = nn_value_type(lines[first]).dtype;
+    NnDtype dtype = nn_value_dtype(lines[first]);
     for (end = first + 1; end < n && end - first < NN_MAX_OPERANDS; end++)
-      if (nn_value_type(lines[end]).dtype != dtype) break;
+      if (nn_value_dtype(lines[end]) != dtype) break;
     MlirValue together = exchange(o, b, NN_OP_all_gather, end - first, lines + first, false, NULL);
     int64_t at = 0;
     for (int i = first; i < end; i++) {
@@ -302,7 +302,7 @@ static MlirValue sum_of_squares(const Optimizer *o, NnBuilder *b, const TrainedP
     MlirValue x = shares ? nn_unary(b, NN_OP_optimization_barrier, g[i]) : mul(b, g[i], g[i]),
               square = nn_reduce(b, NN_OP_reduce_sum, x, nn_value_type(x).rank, all_axes);
     if (shares) square = nn_unary(b, NN_OP_optimization_barrier, square);
-    sum = i ? add(b, sum, nn_cast(b, square, nn_value_type(sum).dtype)) : square;
+    sum = i ? add(b, sum, nn_cast(b, square, nn_value_dtype(sum))) : square;
   }
   free(g);
   free(lines);

@@ -150,8 +150,8 @@ static int64_t most_together(MlirOperation *fetches, int n) {
 
 // Rounded parts of several tensors cannot be gathered at once.
 static bool can_join(MlirOperation fetch, int64_t most) {
-  NnDtype part = nn_value_type(mlirOperationGetOperand(fetch, 0)).dtype;
-  return gathered_bytes(fetch) <= most / 2 && nn_value_type(mlirOperationGetResult(fetch, 0)).dtype == part;
+  NnDtype part = nn_value_dtype(mlirOperationGetOperand(fetch, 0));
+  return gathered_bytes(fetch) <= most / 2 && nn_value_dtype(mlirOperationGetResult(fetch, 0)) == part;
 }
 
 static void gather_together(MlirOperation *fetches, int n) {
@@ -183,8 +183,8 @@ static void join_small(MlirOperation func) {
     if (i < n_fetches && !small) continue;
     bool joins = small && n_group && n_group < NN_MAX_OPERANDS && bytes + gathered_bytes(ops[i]) <= most &&
                  rewrite_phase(ops[i]) == rewrite_phase(group[0]) &&
-                 nn_value_type(mlirOperationGetOperand(ops[i], 0)).dtype ==
-                     nn_value_type(mlirOperationGetOperand(group[0], 0)).dtype;
+                 nn_value_dtype(mlirOperationGetOperand(ops[i], 0)) ==
+                     nn_value_dtype(mlirOperationGetOperand(group[0], 0));
     if (!joins) {
       if (n_group > 1) gather_together(group, n_group);
       n_group = 0;

@@ -71,8 +71,8 @@ static void gather_narrow(MlirOperation gather) {
   }
   NnType type = n ? nn_value_type(mlirOperationGetResult(casts[0], 0)) : nn_value_type(all);
   for (int i = 0; i < n; i++)
-    if (nn_value_type(mlirOperationGetResult(casts[i], 0)).dtype != type.dtype) return;
-  if (!nn_dtype_is_narrow(type.dtype) || nn_value_type(all).dtype != NN_F32) return;
+    if (nn_value_dtype(mlirOperationGetResult(casts[i], 0)) != type.dtype) return;
+  if (!nn_dtype_is_narrow(type.dtype) || nn_value_dtype(all) != NN_F32) return;
   mlirValueSetType(all, nn_type_to_mlir(mlirOperationGetContext(gather), &type));
   for (int i = 0; i < n; i++) {
     mlirValueReplaceAllUsesOfWith(mlirOperationGetResult(casts[i], 0), all);
