@@ -12,9 +12,9 @@ const char *rewrite_phase(MlirOperation op) {
   MlirAttribute a = mlirOperationGetDiscardableAttributeByName(op, mlirStringRefCreate(ATTR_phase, strlen(ATTR_phase)));
   if (mlirAttributeIsNull(a) || !mlirAttributeIsAString(a)) return NULL;
   MlirStringRef phase = mlirStringAttrGetValue(a);
-  for (int i = 0; i < 3; i++)
-    if (phase.length == strlen(phases[i]) && memcmp(phase.data, phases[i], phase.length) == 0) return phases[i];
-  return NULL;
+  if (!phase.length) return NULL;
+  const char *known = phases[phase.data[0] == 'b' ? 1 : phase.data[0] == 'u' ? 2 : 0];
+  return phase.length == strlen(known) && memcmp(phase.data, known, phase.length) == 0 ? known : NULL;
 }
 
 int rewrite_phase_rank(const char *phase) {
@@ -76,16 +76,28 @@ bool rewrite_is_private(MlirOperation func) {
   return strcmp(nn_attr_str(func, "sym_visibility", buf, sizeof buf, ""), "private") == 0;
 }
 
-int rewrite_erase_dead(MlirBlock block) {
-  int n, erased = 0;
-  MlirOperation *ops = rewrite_ops(block, &n);
-  for (int i = n - 1; i >= 0; i--) {
-    if (!rewrite_is_unused(ops[i])) continue;
-    NnOp kind = nn_op_of(ops[i]);
-    if (kind == NN_OP_NONE ? !nn_has_attr(ops[i], ATTR_scan) : nn_op_info(kind)->kind == NN_KIND_MARK) continue;
-    mlirOperationDestroy(ops[i]);
-    erased++;
+static bool is_dead(MlirOperation op) {
+  if (!rewrite_is_unused(op)) return false;
+  NnOp kind = nn_op_of(op);
+  return kind == NN_OP_NONE ? nn_has_attr(op, ATTR_scan) : nn_op_info(kind)->kind != NN_KIND_MARK;
+}
+
+MlirOperation *rewrite_live_ops(MlirBlock block, int *n, int *erased) {
+  int n_all;
+  MlirOperation *ops = rewrite_ops(block, &n_all);
+  int first = n_all;   // of those that stay, at the end
+  for (int i = n_all - 1; i >= 0; i--) {
+    if (is_dead(ops[i])) mlirOperationDestroy(ops[i]);
+    else ops[--first] = ops[i];
   }
-  free(ops);
+  *n = n_all - first;
+  *erased = first;
+  if (first) memmove(ops, ops + first, (size_t)*n * sizeof *ops);
+  return ops;
+}
+
+int rewrite_erase_dead(MlirBlock block) {
+  int n, erased;
+  free(rewrite_live_ops(block, &n, &erased));
   return erased;
 }

@@ -22,6 +22,8 @@ bool rewrite_moves_only_ones(const NnType *x, const int64_t *perm);
 // else a transpose.
 MlirValue rewrite_transpose(NnBuilder *b, MlirValue x, const int64_t *perm);
 bool rewrite_is_private(MlirOperation func);
+// Those that rewrite_erase_dead leaves, after it. Owned: free(). How many it erased goes to *erased.
+MlirOperation *rewrite_live_ops(MlirBlock block, int *n, int *erased);
 // Erases ops of the block without uses, marks and ops of other dialects but scans excepted. Returns how many.
 int rewrite_erase_dead(MlirBlock block);
 

@@ -63,7 +63,7 @@ static void align_scores(MlirOperation loss, int64_t bytes) {
   Scores s;
   if (!scores_find(nn_operand(loss, 0), &s) || nn_has_attr(loss, "classes") || !pays(s.op[0])) return;
   int64_t n = scores_columns(nn_operand(loss, 0)),
-          more = aligned_columns(n, nn_value_type(nn_result(s.op[0], 0)).dtype, bytes) - n;
+          more = aligned_columns(n, nn_value_dtype(nn_result(s.op[0], 0)), bytes) - n;
   if (more == 0 || !scores_are_private(&s, loss)) return;
   MlirValue x = nn_operand(s.op[0], 0);
   for (int i = 0; i < s.n; i++) {

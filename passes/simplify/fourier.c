@@ -11,7 +11,7 @@ static void expand_block(MlirBlock block, const NnTarget *target) {
   MlirOperation *ops = rewrite_ops(block, &n);
   for (int i = 0; i < n; i++) {
     if (nn_op_of(ops[i]) != NN_OP_fourier) continue;
-    NnDtype dtype = nn_value_type(mlirOperationGetResult(ops[i], 0)).dtype;
+    NnDtype dtype = nn_value_dtype(mlirOperationGetResult(ops[i], 0));
     if (target && target->fourier_ok && target->fourier_ok(nn_attr_i64(ops[i], "length", 0), dtype)) continue;
     MlirValue result;
     NnBuilder b = rewrite_builder(ops[i]);

@@ -51,7 +51,7 @@ bool scores_are_private(const Scores *s, MlirOperation reader) {
 MlirValue scores_again(NnBuilder *b, const Scores *s, int i, MlirValue x, MlirValue parameter, const NnType *type) {
   MlirOperation op = s->op[i];
   NnType t = *type;
-  t.dtype = nn_value_type(nn_result(op, 0)).dtype;
+  t.dtype = nn_value_dtype(nn_result(op, 0));
   switch (nn_op_of(op)) {
   case NN_OP_cast: return nn_cast(b, x, t.dtype);
   case NN_OP_add: return nn_binary(b, NN_OP_add, x, nn_broadcast(b, parameter, t, &(int64_t){t.rank - 1}));

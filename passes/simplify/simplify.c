@@ -39,7 +39,7 @@ static uint64_t hash_of(const Seen *seen, MlirOperation op, NnOp kind) {
   hash ^= operands;
   for (intptr_t i = 0; i < mlirOperationGetNumResults(op); i++)
     hash = mix(hash, mlirValueGetType(mlirOperationGetResult(op, i)).ptr);
-  for (intptr_t i = 0; i < mlirOperationGetNumAttributes(op); i++) {
+  for (intptr_t i = 0, n = mlirOperationGetNumAttributes(op); i < n; i++) {
     MlirNamedAttribute a = mlirOperationGetAttribute(op, i);
     if (!mlirIdentifierEqual(a.name, seen->phase)) hash = mix(mix(hash, a.name.ptr), a.attribute.ptr);
   }
@@ -112,9 +112,9 @@ static bool fold(MlirOperation op, NnOp kind) {
 // One forward walk; returns whether anything changed. Ops that a rule builds stand before the op it replaces, so this
 // walk does not see them: they may still fold or be merged, which the next round does.
 static bool simplify_block(MlirBlock block) {
-  int n;
-  bool changed = rewrite_erase_dead(block) > 0;
-  MlirOperation *ops = rewrite_ops(block, &n);
+  int n, erased;
+  MlirOperation *ops = rewrite_live_ops(block, &n, &erased);
+  bool changed = erased > 0;
   MlirContext ctx = mlirOperationGetContext(mlirBlockGetParentOperation(block));
   Seen seen = {.capacity = 64, .phase = mlirIdentifierGet(ctx, nn_string_ref(ATTR_phase))};
   while (seen.capacity < 2 * (size_t)n) seen.capacity *= 2;

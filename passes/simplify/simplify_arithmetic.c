@@ -103,20 +103,21 @@ static MlirValue fold_constants(MlirOperation op) {
   if (n < 1 || n > 2) return none();
   for (intptr_t i = 0; i < n; i++)
     if (!simplify_is_constant(nn_operand(op, (int)i), &x[i])) return none();
-  bool is_float = nn_dtype_is_float(nn_value_type(nn_operand(op, 0)).dtype);
+  bool is_float = nn_dtype_is_float(nn_value_dtype(nn_operand(op, 0)));
   if (!evaluate(op, x, is_float, &value)) return none();
-  NnDtype dtype = nn_value_type(mlirOperationGetResult(op, 0)).dtype;
+  NnDtype dtype = nn_value_dtype(mlirOperationGetResult(op, 0));
   if (nn_op_of(op) == NN_OP_cast && is_float && !nn_dtype_is_float(dtype) && dtype != NN_I1) value = trunc(value);
   return to_element(dtype, value, &value) ? constant(op, value) : none();
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Rules per op; x and y are operands, c the constant value of y where has_c
+// Rules per op; x and y are operands, of_x and of_y what computes them, c the constant value of y where has_c
 
 typedef struct Rule {
   MlirOperation op;
   NnOp kind;
   MlirValue x, y;
+  NnOp of_x, of_y;   // NN_OP_NONE: no op of the table
   bool has_c, is_float;
   double c;
 } Rule;
@@ -126,10 +127,7 @@ static MlirValue rebuilt(const Rule *r, NnOp kind, MlirValue x, MlirValue y) {
   return nn_value_is_null(y) ? nn_unary(&b, kind, x) : nn_binary(&b, kind, x, y);
 }
 
-static MlirValue negated(MlirValue v) {
-  MlirOperation def;
-  return simplify_is(v, NN_OP_neg, &def) ? nn_operand(def, 0) : none();
-}
+static MlirValue negated(MlirValue v, NnOp of_v) { return of_v == NN_OP_neg ? nn_operand(nn_value_def(v), 0) : none(); }
 
 // Rows scattered into a table of zeros and that added to another table: the rows go to the other table itself. The
 // gradient of an embedding that is also the last layer is such a sum, and both tables are among the largest values of
@@ -144,17 +142,14 @@ static MlirValue scattered_to(const Rule *r, MlirValue scattered, MlirValue tabl
   return mlirOperationGetResult(op, 0);
 }
 
-static bool is_product_of_rows(MlirValue v, MlirOperation *def) {
-  return (simplify_is(v, NN_OP_matmul_rows, def) || simplify_is(v, NN_OP_matmul_rows_to, def)) &&
-         mlirOpOperandIsNull(mlirOpOperandGetNextUse(mlirValueGetFirstUse(v)));
-}
+static bool is_product_of_rows(NnOp op) { return op == NN_OP_matmul_rows || op == NN_OP_matmul_rows_to; }
 
-// The sum of two gradients of a weight: the product adds to what the other one left.
+// The sum of two gradients of a weight, each used once: the product adds to what the other one left.
 static MlirValue product_added_to(const Rule *r, MlirValue product, MlirValue sum) {
-  MlirOperation def, other;
-  if (!is_product_of_rows(product, &def) || nn_op_of(def) != NN_OP_matmul_rows || !is_product_of_rows(sum, &other))
+  MlirOperation def;
+  if (!simplify_is(product, NN_OP_matmul_rows, &def) || !rewrite_has_one_use(product) || !rewrite_has_one_use(sum))
     return none();
-  if (nn_dtype_is_narrow(nn_value_type(sum).dtype)) return none();
+  if (nn_dtype_is_narrow(nn_value_dtype(sum))) return none();
   NnBuilder b = rewrite_builder(r->op);
   return mlirOperationGetResult(nn_build(&b, NN_OP_matmul_rows_to, 3,
                                          (MlirValue[]){nn_operand(def, 0), nn_operand(def, 1), sum}, 0, NULL, NULL),
@@ -211,17 +206,19 @@ static MlirValue joined(const Rule *r, MlirValue left, MlirValue right) {
   return nn_pad(&b, nn_concat(&b, n, parts, axis), p.low, q.high, p.interior, 0);
 }
 
+// Of one order of the operands of a sum.
+static MlirValue added_to(const Rule *r, MlirValue x, MlirValue y, NnOp of_x, NnOp of_y) {
+  if (of_x == NN_OP_pad && of_y == NN_OP_pad) return joined(r, x, y);
+  if (of_x == NN_OP_scatter_add) return scattered_to(r, x, y);
+  return is_product_of_rows(of_x) && is_product_of_rows(of_y) ? product_added_to(r, y, x) : none();
+}
+
 static MlirValue rule_add(const Rule *r) {
   if (r->has_c && r->c == 0) return r->x;
-  MlirValue both = joined(r, r->x, r->y);
-  if (nn_value_is_null(both)) both = joined(r, r->y, r->x);
-  if (!nn_value_is_null(both)) return both;
-  MlirValue table = scattered_to(r, r->x, r->y);
-  if (nn_value_is_null(table)) table = scattered_to(r, r->y, r->x);
-  if (nn_value_is_null(table)) table = product_added_to(r, r->y, r->x);
-  if (nn_value_is_null(table)) table = product_added_to(r, r->x, r->y);
-  if (!nn_value_is_null(table)) return table;
-  MlirValue nx = negated(r->x), ny = negated(r->y);
+  MlirValue sum = added_to(r, r->x, r->y, r->of_x, r->of_y);
+  if (nn_value_is_null(sum)) sum = added_to(r, r->y, r->x, r->of_y, r->of_x);
+  if (!nn_value_is_null(sum)) return sum;
+  MlirValue nx = negated(r->x, r->of_x), ny = negated(r->y, r->of_y);
   if (!nn_value_is_null(ny)) return rebuilt(r, NN_OP_sub, r->x, ny);
   if (!nn_value_is_null(nx)) return rebuilt(r, NN_OP_sub, r->y, nx);
   return none();
@@ -232,7 +229,7 @@ static MlirValue rule_sub(const Rule *r) {
   if (r->has_c && r->c == 0) return r->x;
   if (simplify_is_constant(r->x, &left) && left == 0) return rebuilt(r, NN_OP_neg, r->y, none());
   if (!r->is_float && mlirValueEqual(r->x, r->y)) return constant(r->op, 0);
-  MlirValue ny = negated(r->y);
+  MlirValue ny = negated(r->y, r->of_y);
   return nn_value_is_null(ny) ? none() : rebuilt(r, NN_OP_add, r->x, ny);
 }
 
@@ -245,7 +242,7 @@ static MlirValue chained_factor(const Rule *r) {
   if (!r->has_c || !simplify_is(r->x, NN_OP_mul, &inner) || !rewrite_has_one_use(r->x) ||
       !simplify_is_constant(nn_operand(inner, 1), &a))
     return none();
-  NnDtype dtype = nn_value_type(r->x).dtype;
+  NnDtype dtype = nn_value_dtype(r->x);
   if (!to_element(dtype, a * r->c, &product)) return none();
   if (r->is_float && (!isfinite(product) || fabs(product) < least_normal(dtype))) return none();
   NnBuilder b = rewrite_builder(r->op);
@@ -255,8 +252,8 @@ static MlirValue chained_factor(const Rule *r) {
 static MlirValue rule_mul(const Rule *r) {
   if (r->has_c && r->c == 1) return r->x;
   if (r->has_c && r->c == 0 && !r->is_float) return r->y;   // on floats 0 x is not 0 for infinities and NaN
-  if (r->has_c && r->c == -1 && nn_value_type(r->x).dtype != NN_U8) return rebuilt(r, NN_OP_neg, r->x, none());
-  MlirValue nx = negated(r->x), ny = negated(r->y);
+  if (r->has_c && r->c == -1 && nn_value_dtype(r->x) != NN_U8) return rebuilt(r, NN_OP_neg, r->x, none());
+  MlirValue nx = negated(r->x, r->of_x), ny = negated(r->y, r->of_y);
   if (!nn_value_is_null(nx) && !nn_value_is_null(ny)) return rebuilt(r, NN_OP_mul, nx, ny);
   return chained_factor(r);
 }
@@ -326,7 +323,7 @@ static bool cast_is_exact(NnDtype from, NnDtype to) {
 static MlirValue cast_of_parts(MlirOperation op, NnDtype to) {
   MlirOperation concat;
   MlirValue x = nn_operand(op, 0), part[NN_MAX_OPERANDS];
-  if (nn_dtype_bytes(to) >= nn_dtype_bytes(nn_value_type(x).dtype) || !rewrite_has_one_use(x) ||
+  if (nn_dtype_bytes(to) >= nn_dtype_bytes(nn_value_dtype(x)) || !rewrite_has_one_use(x) ||
       !simplify_is(x, NN_OP_concat, &concat))
     return none();
   NnBuilder b = rewrite_builder(op);
@@ -338,26 +335,31 @@ static MlirValue cast_of_parts(MlirOperation op, NnDtype to) {
 static MlirValue rule_cast(MlirOperation op) {
   MlirValue x = nn_operand(op, 0);
   MlirOperation inner;
-  NnDtype to = nn_value_type(mlirOperationGetResult(op, 0)).dtype;
-  if (nn_value_type(x).dtype == to) return x;
+  NnDtype to = nn_value_dtype(mlirOperationGetResult(op, 0));
+  if (nn_value_dtype(x) == to) return x;
   if (!simplify_is(x, NN_OP_cast, &inner)) return cast_of_parts(op, to);
-  if (!cast_is_exact(nn_value_type(nn_operand(inner, 0)).dtype, nn_value_type(x).dtype)) return none();
+  if (!cast_is_exact(nn_value_dtype(nn_operand(inner, 0)), nn_value_dtype(x))) return none();
   NnBuilder b = rewrite_builder(op);
   return nn_cast(&b, nn_operand(inner, 0), to);
 }
 
 // Constants stand on the right of commutative ops.
-static void order_operands(MlirOperation op) {
-  double c;
-  MlirValue x = nn_operand(op, 0), y = nn_operand(op, 1);
-  if (!simplify_is_constant(x, &c) || simplify_is_constant(y, &c)) return;
-  mlirOperationSetOperand(op, 0, y);
-  mlirOperationSetOperand(op, 1, x);
+static void order_operands(Rule *r) {
+  MlirValue x = r->x;
+  if (r->of_x != NN_OP_constant || r->of_y == NN_OP_constant) return;
+  mlirOperationSetOperand(r->op, 0, r->y);
+  mlirOperationSetOperand(r->op, 1, x);
+  r->x = r->y, r->of_x = r->of_y;
+  r->y = x, r->of_y = NN_OP_constant;
 }
 
 MlirValue simplify_arithmetic(MlirOperation op, NnOp kind) {
   if (nn_op_info(kind)->kind != NN_KIND_MAP) return none();
-  MlirValue folded = fold_constants(op);
+  Rule r = {.op = op, .kind = kind, .x = nn_operand(op, 0)};
+  r.of_x = nn_op_of(nn_value_def(r.x));
+  if (mlirOperationGetNumOperands(op) > 1) r.y = nn_operand(op, 1), r.of_y = nn_op_of(nn_value_def(r.y));
+  else r.of_y = NN_OP_NONE;
+  MlirValue folded = r.of_x == NN_OP_constant ? fold_constants(op) : none();
   if (!nn_value_is_null(folded)) return folded;
   switch (kind) {
   case NN_OP_add:
@@ -365,12 +367,11 @@ MlirValue simplify_arithmetic(MlirOperation op, NnOp kind) {
   case NN_OP_max:
   case NN_OP_min:
   case NN_OP_and:
-  case NN_OP_or: order_operands(op); break;
+  case NN_OP_or: order_operands(&r); break;
   default: break;
   }
-  Rule r = {.op = op, .kind = kind, .x = nn_operand(op, 0)};
-  r.is_float = nn_dtype_is_float(nn_value_type(r.x).dtype);
-  if (mlirOperationGetNumOperands(op) > 1) r.y = nn_operand(op, 1), r.has_c = simplify_is_constant(r.y, &r.c);
+  r.is_float = nn_dtype_is_float(nn_value_dtype(r.x));
+  if (r.of_y == NN_OP_constant) r.has_c = simplify_is_constant(r.y, &r.c);
   switch (kind) {
   case NN_OP_add: return rule_add(&r);
   case NN_OP_sub: return rule_sub(&r);

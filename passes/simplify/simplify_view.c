@@ -236,7 +236,7 @@ static MlirValue rule_gather(MlirOperation op) {
   if (!simplify_is(nn_operand(op, 0), NN_OP_cast, &cast)) return none();
   NnBuilder b = rewrite_builder(op);
   return nn_cast(&b, nn_binary(&b, NN_OP_gather, nn_operand(cast, 0), nn_operand(op, 1)),
-                 nn_value_type(nn_result(op, 0)).dtype);
+                 nn_value_dtype(nn_result(op, 0)));
 }
 
 MlirValue simplify_view(MlirOperation op, NnOp kind) {
