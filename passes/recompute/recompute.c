@@ -39,16 +39,15 @@ typedef struct Recompute {
 // Sixteenths of bytes: one more where the forward pass would have to write a value that it only needs inside a kernel.
 static int64_t keeping_costs(const RecomputeGraph *g, int id) {
   const RecomputeValue *v = &g->values[id];
-  bool broadcast = v->def >= 0 && nn_op_of(g->ops[v->def]) == NN_OP_broadcast;   // never stored: its operand is
+  bool broadcast = v->def >= 0 && g->kind[v->def] == NN_OP_broadcast;   // never stored: its operand is
   return broadcast ? RECOMPUTE_INFINITE : v->bytes * (v->in_memory ? 16 : 17);
 }
 
 static void cut(Recompute *r) {
   const RecomputeGraph *g = &r->g;
-  size_t n = (size_t)g->n_values, n_edges = 0;
+  size_t n = (size_t)g->n_values, n_edges = (size_t)g->first_operand[g->n_ops];
   int64_t *capacity = allocate_array(n, sizeof *capacity);
   bool *source = allocate_array(n, sizeof *source), *sink = allocate_array(n, sizeof *sink);
-  for (int i = 0; i < g->n_ops; i++) n_edges += (size_t)mlirOperationGetNumOperands(g->ops[i]);
   int *from = allocate_array(n_edges, sizeof *from), *to = allocate_array(n_edges, sizeof *to), used = 0;
   for (int id = 0; id < g->n_values; id++) {
     const RecomputeValue *v = &g->values[id];
@@ -56,10 +55,9 @@ static void cut(Recompute *r) {
     capacity[id] = keeping_costs(g, id);
     source[id] = !v->recomputable;
     sink[id] = v->read_inside || v->read_stored;
-    for (intptr_t j = 0; v->recomputable && j < mlirOperationGetNumOperands(g->ops[v->def]); j++) {
-      int x = recompute_value_of(g, nn_operand(g->ops[v->def], j));
-      if (!g->values[x].available) from[used] = x, to[used++] = id;
-    }
+    if (!v->recomputable) continue;
+    for (int j = g->first_operand[v->def]; j < g->first_operand[v->def + 1]; j++)
+      if (!g->values[g->operands[j]].available) from[used] = g->operands[j], to[used++] = id;
   }
   recompute_min_cut(&(RecomputeNetwork){g->n_values, capacity, source, sink, used, from, to}, r->again);
   free(capacity);
@@ -83,10 +81,10 @@ static bool add_once(int *list, int *n, int max, int item) {
 
 static bool cone_of(const Recompute *r, const Cone *cones, int id, Cone *cone) {
   const RecomputeGraph *g = &r->g;
-  MlirOperation op = g->ops[g->values[id].def];
+  int def = g->values[id].def;
   *cone = (Cone){.n_ops = 1, .ops = {id}};
-  for (intptr_t j = 0; j < mlirOperationGetNumOperands(op); j++) {
-    int x = recompute_value_of(g, nn_operand(op, j));
+  for (int j = g->first_operand[def]; j < g->first_operand[def + 1]; j++) {
+    int x = g->operands[j];
     const RecomputeValue *v = &g->values[x];
     if (v->source_only) continue;
     if (!r->again[x] || v->library) {
@@ -102,7 +100,7 @@ static bool cone_of(const Recompute *r, const Cone *cones, int id, Cone *cone) {
   int large = 0;
   double work = 0;
   for (int i = 0; i < cone->n_leaves; i++) large += 2 * g->values[cone->leaves[i]].elements > g->values[id].elements;
-  for (int i = 0; i < cone->n_ops; i++) work += nn_op_traffic(nn_op_of(g->ops[g->values[cone->ops[i]].def]));
+  for (int i = 0; i < cone->n_ops; i++) work += nn_op_traffic(g->kind[g->values[cone->ops[i]].def]);
   return large <= MAX_LARGE && work <= MAX_WORK;
 }
 
@@ -113,9 +111,9 @@ static int *only_readers(const Recompute *r) {
   for (int id = 0; id < g->n_values; id++) reader[id] = -1;
   for (int id = g->n_args; id < g->n_values; id++) {
     if (!r->again[id]) continue;
-    MlirOperation op = g->ops[g->values[id].def];
-    for (intptr_t j = 0; j < mlirOperationGetNumOperands(op); j++) {
-      int *x = &reader[recompute_value_of(g, nn_operand(op, j))];
+    int def = g->values[id].def;
+    for (int j = g->first_operand[def]; j < g->first_operand[def + 1]; j++) {
+      int *x = &reader[g->operands[j]];
       *x = *x == -1 || *x == id ? id : -2;
     }
   }
@@ -147,7 +145,7 @@ static MlirValue clone(Recompute *r, int id, bool stored, MlirOperation before);
 
 static void name_of(const RecomputeGraph *g, int id, char *buf, size_t size) {
   int def = g->values[id].def;
-  snprintf(buf, size, "%s.%d", nn_op_info(nn_op_of(g->ops[def]))->name, def);
+  snprintf(buf, size, "%s.%d", nn_op_info(g->kind[def])->name, def);
 }
 
 // The value for a backward op to read in place of value `id`: itself, or what computes it again before the op `before`.
@@ -155,11 +153,11 @@ static void name_of(const RecomputeGraph *g, int id, char *buf, size_t size) {
 static MlirValue make_clone(Recompute *r, int id, bool stored, MlirOperation before) {
   RecomputeGraph *g = &r->g;
   const RecomputeValue *v = &g->values[id];
-  MlirOperation op = g->ops[v->def], copy = mlirOperationClone(op);
+  MlirOperation copy = mlirOperationClone(g->ops[v->def]);
   char name[64];
   bool alias = v->root != id;
-  for (intptr_t j = 0; j < mlirOperationGetNumOperands(op); j++)
-    mlirOperationSetOperand(copy, j, clone(r, recompute_value_of(g, nn_operand(op, j)), alias, before));
+  int first = g->first_operand[v->def], end = g->first_operand[v->def + 1];
+  for (int j = first; j < end; j++) mlirOperationSetOperand(copy, j - first, clone(r, g->operands[j], alias, before));
   mlirBlockInsertOwnedOperationBefore(nn_function_body(g->func), before, copy);
   nn_set_attr(copy, &NN_STR(ATTR_phase, "backward"));
   name_of(g, id, name, sizeof name);
@@ -180,11 +178,12 @@ static void rewrite(Recompute *r) {
   const RecomputeGraph *g = &r->g;
   for (int i = 0; i < g->n_ops; i++) {
     MlirOperation op = g->ops[i];
-    NnOp kind = nn_op_of(op);
+    NnOp kind = g->kind[i];
     if (!g->backward[i] || kind == NN_OP_NONE || nn_op_info(kind)->kind == NN_KIND_MARK) continue;
-    for (intptr_t j = 0; j < mlirOperationGetNumOperands(op); j++) {
-      MlirValue x = nn_operand(op, j), y = clone(r, recompute_value_of(g, x), !recompute_reads_elements(kind), op);
-      if (!mlirValueEqual(x, y)) mlirOperationSetOperand(op, j, y);
+    for (int j = g->first_operand[i]; j < g->first_operand[i + 1]; j++) {
+      int x = g->operands[j];
+      MlirValue y = clone(r, x, !recompute_reads_elements(kind), op);
+      if (!mlirValueEqual(g->values[x].value, y)) mlirOperationSetOperand(op, j - g->first_operand[i], y);
     }
   }
 }
@@ -197,10 +196,14 @@ static bool has_backward_pass(MlirOperation func) {
 
 static void recompute_function(MlirOperation func, RecomputeMode mode) {
   if (!has_backward_pass(func)) return;
-  int64_t before = recompute_crossing_bytes(func, true);
-  if (before == 0) return;
   Recompute r = {0};
   recompute_graph_build(&r.g, func, mode);
+  int64_t before = recompute_crossing_bytes(&r.g, true);
+  if (before == 0) {
+    recompute_graph_free(&r.g);
+    return;
+  }
+  recompute_graph_classify(&r.g);
   r.again = allocate_array((size_t)r.g.n_values, sizeof *r.again);
   r.inside = allocate_array((size_t)r.g.n_values, sizeof *r.inside);
   r.stored = allocate_array((size_t)r.g.n_values, sizeof *r.stored);
@@ -210,7 +213,10 @@ static void recompute_function(MlirOperation func, RecomputeMode mode) {
     rewrite(&r);
     rewrite_erase_dead(nn_function_body(func));
   }
-  int64_t after = recompute_crossing_bytes(func, false);
+  RecomputeGraph kept;
+  recompute_graph_build(&kept, func, mode);
+  int64_t after = recompute_crossing_bytes(&kept, false);
+  recompute_graph_free(&kept);
   nn_set_attr(func, &NN_I64(ATTR_checkpoint_kept, after));
   // less: a mean kept beside what it centres
   nn_set_attr(func, &NN_I64(ATTR_checkpoint_saved, before > after ? before - after : 0));

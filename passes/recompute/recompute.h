@@ -39,19 +39,23 @@ typedef struct RecomputeGraph {
   RecomputeMode mode;
   int n_ops, n_args, n_values;
   MlirOperation *ops;       // Owned
+  NnOp *kind;               // Owned, per op
+  int *first_operand;       // Owned, n_ops + 1: where its operands begin
+  int *operands;            // Owned; values
   int *first_result;        // Owned, per op: number of its first result
   bool *backward;           // Owned, per op: backward or update
   RecomputeValue *values;   // Owned; arguments, then results in the order of the ops
   PtrMap ids;               // MlirValue -> number
+  NnTypes types;
 } RecomputeGraph;
 
-void recompute_graph_build(RecomputeGraph *g, MlirOperation func, RecomputeMode mode);
+void recompute_graph_build(RecomputeGraph *g, MlirOperation func, RecomputeMode mode);   // ops and values
+void recompute_graph_classify(RecomputeGraph *g);   // how they are read, and what may be computed again
 void recompute_graph_free(RecomputeGraph *g);
-int recompute_value_of(const RecomputeGraph *g, MlirValue v);
 bool recompute_reads_elements(NnOp op);   // a map or a reduction: reads element i for its element i
 // Bytes of forward results that backward ops read, each buffer once; constants and indices, which every kernel makes
 // itself, left out. Random draws count where `draws`: as if a mask had to be kept.
-int64_t recompute_crossing_bytes(MlirOperation func, bool draws);
+int64_t recompute_crossing_bytes(const RecomputeGraph *g, bool draws);
 
 // Minimum vertex cut. Of all sets of vertices of least total capacity that every path from a source to a sink meets,
 // the one nearest to the sinks: what ties is not recomputed. beyond[v]: v lies behind the cut (a vertex of the cut does

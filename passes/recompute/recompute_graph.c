@@ -13,11 +13,8 @@
 // to find such a kernel.
 enum { SMALL = 16, NEAR = 12, ANCHOR_SEARCH = 40 };
 
-int recompute_value_of(const RecomputeGraph *g, MlirValue v) { return ptr_map_get(&g->ids, v.ptr); }
-
-static NnOpKind kind_of(MlirOperation op) {
-  NnOp kind = nn_op_of(op);
-  return kind == NN_OP_NONE ? NN_KIND_LIBRARY : nn_op_info(kind)->kind;
+static NnOpKind kind_of(const RecomputeGraph *g, int op) {
+  return g->kind[op] == NN_OP_NONE ? NN_KIND_LIBRARY : nn_op_info(g->kind[op])->kind;
 }
 
 static bool is_backward(MlirOperation op) { return rewrite_phase_rank(rewrite_phase(op)) > 0; }
@@ -30,13 +27,10 @@ bool recompute_reads_elements(NnOp op) {
 // Values
 
 static int add_value(RecomputeGraph *g, MlirValue v, int def) {
-  NnType t = nn_value_type(v);
+  const NnType *t = nn_types_of(&g->types, v);
   int id = g->n_values++;
-  g->values[id] = (RecomputeValue){.value = v,
-                                   .def = def,
-                                   .root = id,
-                                   .bytes = nn_type_bytes(&t),
-                                   .elements = nn_type_elements(&t)};
+  g->values[id] =
+      (RecomputeValue){.value = v, .def = def, .root = id, .bytes = nn_type_bytes(t), .elements = nn_type_elements(t)};
   g->values[id].span = g->values[id].elements;
   ptr_map_set(&g->ids, v.ptr, id);
   return id;
@@ -54,11 +48,11 @@ static void add_arguments(RecomputeGraph *g) {
 
 static void add_results(RecomputeGraph *g, int i) {
   MlirOperation op = g->ops[i];
-  NnOpKind kind = kind_of(op);
+  NnOpKind kind = kind_of(g, i);
   g->first_result[i] = g->n_values;
-  bool sources = kind == NN_KIND_SOURCE || kind == NN_KIND_MAP, random = nn_op_of(op) == NN_OP_random_uniform;
-  for (intptr_t j = 0; j < mlirOperationGetNumOperands(op) && kind == NN_KIND_MAP; j++) {
-    const RecomputeValue *v = &g->values[recompute_value_of(g, mlirOperationGetOperand(op, j))];
+  bool sources = kind == NN_KIND_SOURCE || kind == NN_KIND_MAP, random = g->kind[i] == NN_OP_random_uniform;
+  for (int j = g->first_operand[i]; j < g->first_operand[i + 1] && kind == NN_KIND_MAP; j++) {
+    const RecomputeValue *v = &g->values[g->operands[j]];
     sources &= v->source_only;
     random |= v->random;
   }
@@ -67,7 +61,7 @@ static void add_results(RecomputeGraph *g, int i) {
     v->source_only = v->available = sources;
     v->random = sources && random;
     if (kind == NN_KIND_VIEW && nn_is_alias(op)) {
-      const RecomputeValue *x = &g->values[recompute_value_of(g, mlirOperationGetOperand(op, 0))];
+      const RecomputeValue *x = &g->values[g->operands[g->first_operand[i]]];
       v->root = x->root;
       v->available = g->values[x->root].available;
     }
@@ -77,12 +71,12 @@ static void add_results(RecomputeGraph *g, int i) {
 // Spans, users before operands.
 static void find_spans(RecomputeGraph *g) {
   for (int i = g->n_ops - 1; i >= 0; i--) {
-    NnOp kind = nn_op_of(g->ops[i]);
+    NnOp kind = g->kind[i];
     if (g->backward[i] || kind == NN_OP_NONE || (nn_op_info(kind)->kind != NN_KIND_MAP && kind != NN_OP_broadcast))
       continue;
     int64_t span = g->values[g->first_result[i]].span;
-    for (intptr_t j = 0; j < mlirOperationGetNumOperands(g->ops[i]); j++) {
-      RecomputeValue *v = &g->values[recompute_value_of(g, mlirOperationGetOperand(g->ops[i], j))];
+    for (int j = g->first_operand[i]; j < g->first_operand[i + 1]; j++) {
+      RecomputeValue *v = &g->values[g->operands[j]];
       if (v->span < span) v->span = span;
     }
   }
@@ -92,18 +86,17 @@ static void find_spans(RecomputeGraph *g) {
 static void find_in_memory(RecomputeGraph *g) {
   int *made_after = allocate_array((size_t)g->n_values, sizeof *made_after), library_ops = 0;
   for (int i = 0; i < g->n_ops; i++) {
-    NnOp kind = nn_op_of(g->ops[i]);
+    NnOp kind = g->kind[i];
     bool scan = kind == NN_OP_NONE && nn_has_attr(g->ops[i], ATTR_scan);
     if (g->backward[i] || (kind == NN_OP_NONE && !scan) || (!scan && nn_op_info(kind)->kind == NN_KIND_MARK)) continue;
     bool map = !scan && nn_op_info(kind)->kind == NN_KIND_MAP,
          fused = recompute_reads_elements(kind) || kind == NN_OP_broadcast;
     library_ops += scan || nn_op_info(kind)->kind == NN_KIND_LIBRARY;
-    for (intptr_t j = 0; j < mlirOperationGetNumOperands(g->ops[i]); j++) {
-      int x = recompute_value_of(g, mlirOperationGetOperand(g->ops[i], j));
+    for (int j = g->first_operand[i]; j < g->first_operand[i + 1]; j++) {
+      int x = g->operands[j];
       if (!fused || made_after[x] != library_ops) g->values[g->values[x].root].in_memory = true;
     }
-    for (intptr_t r = 0; r < mlirOperationGetNumResults(g->ops[i]); r++) {
-      int id = g->first_result[i] + (int)r;
+    for (int id = g->first_result[i]; id < g->first_result[i + 1]; id++) {
       made_after[id] = library_ops;
       g->values[id].in_memory |= !map;
     }
@@ -130,16 +123,16 @@ static void find_readers(RecomputeGraph *g) {
   int library_ops = 0;
   for (int i = 0; i < g->n_ops; i++) {
     MlirOperation op = g->ops[i];
-    NnOpKind kind = kind_of(op);
-    bool returns = nn_is(op, "func.return");
+    NnOpKind kind = kind_of(g, i);
+    bool table = g->kind[i] != NN_OP_NONE, returns = !table && nn_is(op, "func.return");
     if (kind == NN_KIND_MARK || (!g->backward[i] && !returns)) continue;
-    bool library = (nn_op_of(op) != NN_OP_NONE && kind == NN_KIND_LIBRARY) || nn_has_attr(op, ATTR_scan);
+    bool library = table ? kind == NN_KIND_LIBRARY : nn_has_attr(op, ATTR_scan);
     library_ops += library;
-    for (intptr_t j = 0; j < mlirOperationGetNumOperands(op); j++) {
-      int id = recompute_value_of(g, mlirOperationGetOperand(op, j));
+    for (int j = g->first_operand[i]; j < g->first_operand[i + 1]; j++) {
+      int id = g->operands[j];
       if (!is_forward_value(g, id)) continue;
       RecomputeValue *v = &g->values[id], *root = &g->values[v->root];
-      bool inside = recompute_reads_elements(nn_op_of(op)) && v == root;
+      bool inside = recompute_reads_elements(g->kind[i]) && v == root;
       if (inside) note_range(&v->first_inside, &v->last_inside, &v->read_inside, library_ops);
       else if (library) note_range(&root->first_stored, &root->last_stored, &root->read_stored, library_ops);
       else root->available = true;
@@ -168,9 +161,8 @@ static bool has_anchor(const RecomputeGraph *g, int v) {
     if (w->source_only || 2 * w->elements < g->values[v].elements) continue;
     if (w->read_inside && is_near(&g->values[v], w)) return true;
     if (!w->recomputable || w->library) continue;
-    MlirOperation op = g->ops[w->def];
-    for (intptr_t j = 0; j < mlirOperationGetNumOperands(op) && n < ANCHOR_SEARCH; j++)
-      stack[n++] = recompute_value_of(g, mlirOperationGetOperand(op, j));
+    for (int j = g->first_operand[w->def]; j < g->first_operand[w->def + 1] && n < ANCHOR_SEARCH; j++)
+      stack[n++] = g->operands[j];
   }
   return false;
 }
@@ -178,11 +170,11 @@ static bool has_anchor(const RecomputeGraph *g, int v) {
 // The scores of attention: a product of two values that are kept anyway, larger than both together, with a short
 // contraction.
 static bool is_short_product(const RecomputeGraph *g, int v) {
-  MlirOperation op = g->ops[g->values[v].def];
-  if (nn_op_of(op) != NN_OP_matmul) return false;
+  int def = g->values[v].def;
+  if (g->kind[def] != NN_OP_matmul) return false;
   int64_t read = 0;
-  for (intptr_t j = 0; j < 2; j++) {
-    const RecomputeValue *x = &g->values[recompute_value_of(g, mlirOperationGetOperand(op, j))];
+  for (int j = 0; j < 2; j++) {
+    const RecomputeValue *x = &g->values[g->operands[g->first_operand[def] + j]];
     NnType t = nn_value_type(x->value);
     if (!g->values[x->root].available || t.rank < 3) return false;
     read += x->bytes;
@@ -193,9 +185,9 @@ static bool is_short_product(const RecomputeGraph *g, int v) {
 static void classify(RecomputeGraph *g) {
   for (int id = g->n_args; id < g->n_values; id++) {
     RecomputeValue *v = &g->values[id];
-    MlirOperation op = g->ops[v->def];
-    NnOp kind = nn_op_of(op);
-    if (g->backward[v->def] || v->available || kind == NN_OP_NONE || mlirOperationGetNumResults(op) != 1) continue;
+    NnOp kind = g->kind[v->def];
+    int n_results = g->first_result[v->def + 1] - g->first_result[v->def];
+    if (g->backward[v->def] || v->available || kind == NN_OP_NONE || n_results != 1) continue;
     bool map = nn_op_info(kind)->kind == NN_KIND_MAP;
     v->recomputable = (map && v->elements * SMALL > v->span) || kind == NN_OP_broadcast;
   }
@@ -203,8 +195,7 @@ static void classify(RecomputeGraph *g) {
   for (int id = 0; id < g->n_values; id++) {
     RecomputeValue *v = &g->values[id];
     if (!v->read_stored || v->available) continue;
-    bool again = g->mode == RECOMPUTE_ALL && v->recomputable && nn_op_of(g->ops[v->def]) != NN_OP_broadcast &&
-                 has_anchor(g, id);
+    bool again = g->mode == RECOMPUTE_ALL && v->recomputable && g->kind[v->def] != NN_OP_broadcast && has_anchor(g, id);
     if (!again) v->available = true, v->recomputable = false;
   }
   for (int id = g->n_args; id < g->n_values && g->mode == RECOMPUTE_ALL; id++) {
@@ -217,24 +208,32 @@ static void classify(RecomputeGraph *g) {
 
 // ---------------------------------------------------------------------------------------------------------------------
 
-// Ops and values, without how they are read.
-static void list_values(RecomputeGraph *g, MlirOperation func, RecomputeMode mode) {
+void recompute_graph_build(RecomputeGraph *g, MlirOperation func, RecomputeMode mode) {
   *g = (RecomputeGraph){.func = func, .mode = mode, .n_args = nn_function_n_args(func)};
   g->ops = rewrite_ops(nn_function_body(func), &g->n_ops);
   size_t n = (size_t)g->n_ops, n_values = (size_t)g->n_args;
-  for (int i = 0; i < g->n_ops; i++) n_values += (size_t)mlirOperationGetNumResults(g->ops[i]);
-  g->first_result = allocate_array(n, sizeof *g->first_result);
+  g->kind = allocate_array(n, sizeof *g->kind);
+  g->first_operand = allocate_array(n + 1, sizeof *g->first_operand);
+  g->first_result = allocate_array(n + 1, sizeof *g->first_result);
   g->backward = allocate_array(n, sizeof *g->backward);
+  for (int i = 0; i < g->n_ops; i++) {
+    g->kind[i] = nn_op_of(g->ops[i]);
+    g->backward[i] = is_backward(g->ops[i]);
+    g->first_operand[i + 1] = g->first_operand[i] + (int)mlirOperationGetNumOperands(g->ops[i]);
+    n_values += (size_t)mlirOperationGetNumResults(g->ops[i]);
+  }
+  g->operands = allocate_array((size_t)g->first_operand[g->n_ops], sizeof *g->operands);
   g->values = allocate_array(n_values, sizeof *g->values);
   add_arguments(g);
   for (int i = 0; i < g->n_ops; i++) {
-    g->backward[i] = is_backward(g->ops[i]);
+    for (int j = g->first_operand[i]; j < g->first_operand[i + 1]; j++)
+      g->operands[j] = ptr_map_get(&g->ids, mlirOperationGetOperand(g->ops[i], j - g->first_operand[i]).ptr);
     add_results(g, i);
   }
+  g->first_result[g->n_ops] = g->n_values;
 }
 
-void recompute_graph_build(RecomputeGraph *g, MlirOperation func, RecomputeMode mode) {
-  list_values(g, func, mode);
+void recompute_graph_classify(RecomputeGraph *g) {
   find_spans(g);
   find_in_memory(g);
   find_readers(g);
@@ -243,32 +242,33 @@ void recompute_graph_build(RecomputeGraph *g, MlirOperation func, RecomputeMode 
 
 void recompute_graph_free(RecomputeGraph *g) {
   free(g->ops);
+  free(g->kind);
+  free(g->first_operand);
+  free(g->operands);
   free(g->first_result);
   free(g->backward);
   free(g->values);
   ptr_map_free(&g->ids);
+  nn_types_free(&g->types);
   *g = (RecomputeGraph){0};
 }
 
-int64_t recompute_crossing_bytes(MlirOperation func, bool draws) {
-  RecomputeGraph g;
-  list_values(&g, func, RECOMPUTE_NONE);
-  bool *seen = allocate_array((size_t)g.n_values, sizeof *seen);
+int64_t recompute_crossing_bytes(const RecomputeGraph *g, bool draws) {
+  bool *seen = allocate_array((size_t)g->n_values, sizeof *seen);
   int64_t bytes = 0;
-  for (int i = 0; i < g.n_ops; i++) {
-    if (!g.backward[i] || kind_of(g.ops[i]) == NN_KIND_MARK) continue;
-    for (intptr_t j = 0; j < mlirOperationGetNumOperands(g.ops[i]); j++) {
-      int id = g.values[recompute_value_of(&g, mlirOperationGetOperand(g.ops[i], j))].root;
+  for (int i = 0; i < g->n_ops; i++) {
+    if (!g->backward[i] || kind_of(g, i) == NN_KIND_MARK) continue;
+    for (int j = g->first_operand[i]; j < g->first_operand[i + 1]; j++) {
+      int id = g->values[g->operands[j]].root;
       // A broadcast is made by each kernel from its operand.
-      while (g.values[id].def >= 0 && nn_op_of(g.ops[g.values[id].def]) == NN_OP_broadcast)
-        id = g.values[recompute_value_of(&g, mlirOperationGetOperand(g.ops[g.values[id].def], 0))].root;
-      const RecomputeValue *v = &g.values[id];
-      if (v->def < 0 || g.backward[v->def] || seen[id] || (v->source_only && !(draws && v->random))) continue;
+      while (g->values[id].def >= 0 && g->kind[g->values[id].def] == NN_OP_broadcast)
+        id = g->values[g->operands[g->first_operand[g->values[id].def]]].root;
+      const RecomputeValue *v = &g->values[id];
+      if (v->def < 0 || g->backward[v->def] || seen[id] || (v->source_only && !(draws && v->random))) continue;
       seen[id] = true;
       bytes += v->bytes;
     }
   }
   free(seen);
-  recompute_graph_free(&g);
   return bytes;
 }
