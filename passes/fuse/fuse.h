@@ -42,6 +42,7 @@ typedef struct FuseOp {
   bool source_only;    // FUSE_CLONED: reads no tensor but random keys and a few scalars
   bool inlined;        // FUSE_NODE: kernels that use its value compute it again
   bool kept;           // FUSE_NODE: a cast that other kernels repeat reads it from memory
+  bool alias;          // nn_is_alias
   bool tiny;           // alias or cheap op on at most FUSE_TINY elements of the function's arguments
   int chain;           // FUSE_CLONED: ops cloned together with it
   bool recomputed;     // a clone that the pass `recompute` made
@@ -49,7 +50,7 @@ typedef struct FuseOp {
   FuseVia walked_via;
   int8_t walked_dims[NN_MAX_RANK];
   FusePhase phase;
-  NnType shape;           // domain: the result's shape; of a reduction the operand's
+  const NnType *shape;    // domain: the result's shape; of a reduction the operand's
   uint32_t axes;          // reductions: mask of the reduced axes
   int first_in, n_in;     // into FuseGraph.edges
   int first_out, n_out;   // into FuseGraph.out
@@ -59,7 +60,7 @@ typedef struct FuseOp {
 typedef struct FuseGroup {
   int parent;              // union-find
   int first, last, size;   // members, linked through FuseGraph.next
-  NnType shape;            // domain
+  const NnType *shape;     // domain
   uint32_t axes;           // reduced axes; 0: a map
   unsigned phases;         // FusePhase mask
   bool has_view;           // a member reads through a transpose
@@ -76,10 +77,12 @@ typedef struct FuseGraph {
   FuseGroup *groups;   // Owned, n
   int *next;           // Owned, n; next member of the group, -1 ends
   int n_edges;
-  FuseEdge *edges;     // Owned; grouped by `to`
-  int *out;            // Owned; edges with from >= 0, grouped by `from`
-  int n_values;        // values that edges name
-  MlirValue *values;   // Owned
+  FuseEdge *edges;   // Owned; grouped by `to`
+  int *out;          // Owned; edges with from >= 0, grouped by `from`
+  NnTypes types;
+  int n_values;                 // values that edges name
+  MlirValue *values;            // Owned
+  const NnType **value_types;   // Owned
   PtrMap value_ids, op_ids;
   int *at;            // Owned, n; root at each position of the topological order, -1: none
   int *stamp;         // Owned, n; marks of searches

@@ -115,8 +115,8 @@ static void note_copy(FuseGraph *g, Draft *d, int root, int def) {
 
 static void append(FuseGraph *g, Draft *d, int root, int home, int def, bool direct) {
   const FuseOp *o = &g->ops[def];
-  int n = (int)mlirOperationGetNumOperands(o->op);
-  int *operands = allocate_array((size_t)n, sizeof *operands);
+  int n = (int)mlirOperationGetNumOperands(o->op), operands[NN_MAX_OPERANDS];
+  assert(n <= NN_MAX_OPERANDS);
   if (o->klass == FUSE_NODE) home = fuse_find(g, def), direct = true;
   if (nn_op_info(o->kind)->kind == NN_KIND_VIEW || o->kind == NN_OP_random_uniform) direct = false;
   for (int i = 0; i < n; i++) operands[i] = walk(g, d, root, home, mlirOperationGetOperand(o->op, i), direct);
@@ -130,7 +130,6 @@ static void append(FuseGraph *g, Draft *d, int root, int home, int def, bool dir
     add_word(&d->key, (uint64_t)(uintptr_t)mlirValueGetType(result).ptr);
     ptr_map_set(&d->ids, result.ptr, d->n_ids++);
   }
-  free(operands);
 }
 
 // The number of v in the kernel, after drafting what computes it.
@@ -167,7 +166,7 @@ static const char *kind_of_draft(FuseGraph *g, int root, Draft *d) {
   for (int i = 0; i < d->ops.n; i++) reduces |= nn_op_info(nn_op_of(d->ops.items[i]))->kind == NN_KIND_REDUCE;
   if (!reduces) return "map";
   d->axes = group->axes;
-  d->domain = group->shape;
+  d->domain = *group->shape;
   return fuse_group_is_row(group) ? "row" : "column";
 }
 
@@ -412,12 +411,15 @@ static void emit_fixed(Emission *e, int i, MlirOperation end) {
 
 void fuse_emit(FuseGraph *g, FuseKernels *kernels) {
   Emission e = {.g = g, .kernels = kernels};
-  Draft *drafts = allocate_array((size_t)g->n, sizeof *drafts);
+  int n = 0;
+  for (int p = 0; p < g->n; p++) n += g->at[p] >= 0;
+  Draft *drafts = allocate_array((size_t)n, sizeof *drafts), *draft = drafts + n;
   for (int p = g->n - 1; p >= 0; p--) {
     int root = g->at[p];
     if (root < 0) continue;
+    draft--;
     if (g->ops[root].klass != FUSE_FIXED) {
-      draft_group(&e, root, &drafts[root]);
+      draft_group(&e, root, draft);
       continue;
     }
     MlirOperation op = g->ops[root].op;
@@ -429,11 +431,11 @@ void fuse_emit(FuseGraph *g, FuseKernels *kernels) {
     int root = g->at[p];
     if (root < 0) continue;
     if (g->ops[root].klass == FUSE_FIXED) emit_fixed(&e, root, end);
-    else if (drafts[root].kind) emit_call(&e, &drafts[root], end);
+    else if (draft->kind) emit_call(&e, draft, end);
+    draft_free(draft++);
   }
   for (int i = g->n - 1; i >= 0; i--)
     if (g->ops[i].klass != FUSE_FIXED) mlirOperationDestroy(g->ops[i].op);
-  for (int i = 0; i < g->n; i++) draft_free(&drafts[i]);
   free(drafts);
   ptr_map_free(&e.needed);
   ptr_map_free(&e.replaced);

@@ -6,6 +6,7 @@
 #include "passes/fuse/fuse.h"
 #include "passes/passes.h"
 #include "passes/plan/plan.h"
+#include "passes/rewrite.h"
 #include "support/alloc.h"
 
 static NnOpKind kind_of(const FuseOp *o) { return o->kind == NN_OP_NONE ? NN_KIND_LIBRARY : nn_op_info(o->kind)->kind; }
@@ -17,11 +18,7 @@ static int def_of(const FuseGraph *g, MlirValue v) {
   return ptr_map_get(&g->op_ids, mlirOpResultGetOwner(v).ptr);
 }
 
-static FusePhase phase_of(MlirOperation op) {
-  char buf[16];
-  const char *phase = nn_attr_str(op, ATTR_phase, buf, sizeof buf, "forward");
-  return !strcmp(phase, "update") ? FUSE_UPDATE : !strcmp(phase, "backward") ? FUSE_BACKWARD : FUSE_FORWARD;
-}
+static FusePhase phase_of(MlirOperation op) { return (FusePhase)(1 << rewrite_phase_rank(rewrite_phase(op))); }
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Absorbed views. A view that only another view reads need not exist in memory, as long as the chain is one strided
@@ -62,15 +59,15 @@ static void classify_views(FuseGraph *g) {
   for (int i = g->n - 1; i >= 0; i--) {
     FuseOp *o = &g->ops[i];
     if (!is_layout_view(o)) continue;
-    bool alias = nn_is_alias(o->op);
+    bool alias = o->alias;
     o->klass = alias ? FUSE_FIXED : FUSE_NODE;
     int producer = def_of(g, nn_operand(o->op, 0));
-    bool after_view = producer >= 0 && is_layout_view(&g->ops[producer]) && !nn_is_alias(g->ops[producer].op);
+    bool after_view = producer >= 0 && is_layout_view(&g->ops[producer]) && !g->ops[producer].alias;
     if (producer >= 0 && g->ops[producer].kind == NN_OP_reshape) after_view = true;   // settled below, operands first
     int user = only_user(g, mlirOperationGetResult(o->op, 0));
     if (user < 0) continue;
     const FuseOp *u = &g->ops[user];
-    bool view_user = is_layout_view(u) && (!nn_is_alias(u->op) || u->klass == FUSE_CLONED);
+    bool view_user = is_layout_view(u) && (!u->alias || u->klass == FUSE_CLONED);
     if (alias && o->kind == NN_OP_reshape && after_view && (view_user || kind_of(u) == NN_KIND_MAP))
       o->klass = FUSE_CLONED;
     if (!alias && view_user) o->klass = FUSE_CLONED;
@@ -103,9 +100,10 @@ static void classify_views(FuseGraph *g) {
 
 static bool is_tiny_base(const FuseGraph *g, MlirValue v) {
   int def = def_of(g, v);
-  NnType t = nn_value_type(v);
   if (def < 0) return true;   // the alias below takes a few elements of it
-  return g->ops[def].tiny && nn_type_elements(&t) <= FUSE_TINY;
+  if (!g->ops[def].tiny) return false;
+  NnType t = nn_value_type(v);
+  return nn_type_elements(&t) <= FUSE_TINY;
 }
 
 // What the pass `recompute` made is computed in every kernel that reads it, but for what something reads from memory
@@ -124,8 +122,8 @@ static bool is_widening(const FuseGraph *g, const FuseOp *o) {
   if (o->kind != NN_OP_cast) return false;
   MlirValue x = nn_operand(o->op, 0);
   int def = def_of(g, x);
-  return nn_dtype_bytes(nn_value_type(x).dtype) < nn_dtype_bytes(o->shape.dtype) &&
-         (def < 0 || (g->ops[def].klass == FUSE_FIXED && !nn_is_alias(g->ops[def].op)));
+  return nn_dtype_bytes(nn_value_dtype(x)) < nn_dtype_bytes(o->shape->dtype) &&
+         (def < 0 || (g->ops[def].klass == FUSE_FIXED && !g->ops[def].alias));
 }
 
 // A map of sources only, or of a few elements of arguments (a learning rate, a bias correction), is cloned like a
@@ -134,7 +132,7 @@ static void classify_map(const FuseGraph *g, FuseOp *o) {
   o->klass = FUSE_NODE;
   if (classify_recomputed(o)) return;
   int chain = 1;
-  bool sources = true, tiny = nn_type_elements(&o->shape) <= FUSE_TINY;
+  bool sources = true, tiny = nn_type_elements(o->shape) <= FUSE_TINY;
   for (int i = 0; i < n_operands(o->op); i++) {
     MlirValue v = nn_operand(o->op, i);
     int def = def_of(g, v);
@@ -158,8 +156,10 @@ static void classify_broadcast(const FuseGraph *g, FuseOp *o) {
   bool cloned = p && p->klass == FUSE_CLONED;
   o->chain = 1 + (cloned ? p->chain : 0);
   o->source_only = cloned && (p->source_only || p->tiny);
-  NnType t = nn_value_type(nn_operand(o->op, 0));
-  if (p && p->tiny && nn_type_elements(&t) <= FUSE_TINY) o->source_only = true;
+  if (p && p->tiny) {
+    NnType t = nn_value_type(nn_operand(o->op, 0));
+    o->source_only |= nn_type_elements(&t) <= FUSE_TINY;
+  }
 }
 
 static bool classify(FuseGraph *g) {
@@ -181,7 +181,7 @@ static bool classify(FuseGraph *g) {
       } else if (o->klass == FUSE_FIXED) {
         MlirValue v = nn_operand(o->op, 0);
         int def = def_of(g, v);
-        o->tiny = nn_type_elements(&o->shape) <= FUSE_TINY &&
+        o->tiny = nn_type_elements(o->shape) <= FUSE_TINY &&
                   (def < 0 || (g->ops[def].klass == FUSE_FIXED && g->ops[def].tiny));
       }
       break;
@@ -216,16 +216,14 @@ static bool fuse_is_node(const FuseGraph *g, int op) {
 static int value_number(FuseGraph *g, MlirValue v) {
   int id = ptr_map_get(&g->value_ids, v.ptr);
   if (id >= 0) return id;
-  id = g->n_values;
+  int n = g->n_values;
+  *ARRAY_ADD(g->value_types, n) = nn_types_of(&g->types, v);
   *ARRAY_ADD(g->values, g->n_values) = v;
-  ptr_map_set(&g->value_ids, v.ptr, id);
-  return id;
+  ptr_map_set(&g->value_ids, v.ptr, g->n_values - 1);
+  return g->n_values - 1;
 }
 
-int64_t fuse_value_bytes(const FuseGraph *g, int value) {
-  NnType t = nn_value_type(g->values[value]);
-  return nn_type_bytes(&t);
-}
+int64_t fuse_value_bytes(const FuseGraph *g, int value) { return nn_type_bytes(g->value_types[value]); }
 
 static void add_edge(FuseGraph *g, FuseEdge edge) {
   bool merge = g->ops[edge.to].klass != FUSE_FIXED;   // the return may have thousands of operands, each once
@@ -303,7 +301,7 @@ static int argument_of(const FuseGraph *g, MlirValue v) {
   for (;;) {
     if (mlirValueIsABlockArgument(v)) return nn_value_index(v);
     int def = def_of(g, v);
-    if (def < 0 || !nn_is_alias(g->ops[def].op)) return -1;
+    if (def < 0 || !g->ops[def].alias) return -1;
     v = nn_operand(g->ops[def].op, 0);
   }
 }
@@ -333,7 +331,7 @@ static int *find_writers(FuseGraph *g, Access *access, int n_args) {
     if (tied < 0 || tied >= n_args) continue;
     MlirValue v = nn_operand(ret, r);
     int def = def_of(g, v);
-    while (def >= 0 && nn_is_alias(g->ops[def].op)) {
+    while (def >= 0 && g->ops[def].alias) {
       v = nn_operand(g->ops[def].op, 0);
       def = def_of(g, v);
     }
@@ -370,7 +368,7 @@ static void build_edges(FuseGraph *g) {
     add_op_edges(g, i);
     for (int e = g->ops[i].first_in; e < g->n_edges; e++) {
       int arg = argument_of(g, g->values[g->edges[e].value]);
-      if (arg < 0 || nn_is_alias(g->ops[i].op)) continue;
+      if (arg < 0 || g->ops[i].alias) continue;
       Access *a = &access[arg];
       *ARRAY_ADD(a->readers, a->n_readers) = i;
     }
@@ -403,16 +401,18 @@ static void index_successors(FuseGraph *g) {
 
 static void read_op(FuseGraph *g, int i, MlirOperation op) {
   FuseOp *o = &g->ops[i];
-  *o = (FuseOp){.op = op, .kind = nn_op_of(op), .phase = phase_of(op)};
+  static const NnType none = {0};
+  *o = (FuseOp){.op = op, .kind = nn_op_of(op), .phase = phase_of(op), .shape = &none};
   ptr_map_set(&g->op_ids, op.ptr, i);
   NnOpKind kind = kind_of(o);
+  o->alias = (kind == NN_KIND_VIEW || kind == NN_KIND_TRANSFER) && nn_is_alias(op);
   if (kind == NN_KIND_REDUCE) {
     int64_t axes[NN_MAX_RANK];
     int n = nn_attr_i64s(op, "axes", axes, NN_MAX_RANK);
     for (int a = 0; a < n; a++) o->axes |= 1u << axes[a];
-    o->shape = nn_value_type(nn_operand(op, 0));
+    o->shape = nn_types_of(&g->types, nn_operand(op, 0));
   } else if (mlirOperationGetNumResults(op) > 0) {
-    o->shape = nn_value_type(mlirOperationGetResult(op, 0));
+    o->shape = nn_types_of(&g->types, mlirOperationGetResult(op, 0));
   }
 }
 
@@ -455,6 +455,8 @@ void fuse_graph_free(FuseGraph *g) {
   free(g->edges);
   free(g->out);
   free(g->values);
+  free(g->value_types);
+  nn_types_free(&g->types);
   free(g->at);
   free(g->stamp);
   free(g->value_stamp);

@@ -17,9 +17,9 @@ int fuse_find(FuseGraph *g, int op) {
 }
 
 static NnType kept_shape(const FuseGroup *group) {
-  NnType t = {.dtype = group->shape.dtype};
-  for (int a = 0; a < group->shape.rank; a++)
-    if (!(group->axes >> a & 1)) t.dim[t.rank++] = group->shape.dim[a];
+  NnType t = {.dtype = group->shape->dtype};
+  for (int a = 0; a < group->shape->rank; a++)
+    if (!(group->axes >> a & 1)) t.dim[t.rank++] = group->shape->dim[a];
   return t;
 }
 
@@ -28,12 +28,12 @@ static NnType kept_shape(const FuseGroup *group) {
 bool fuse_group_is_row(const FuseGroup *group) {
   int64_t rows = 1, length = 1;
   bool inside = false;
-  for (int a = 0; a < group->shape.rank; a++) {
+  for (int a = 0; a < group->shape->rank; a++) {
     bool reduced = group->axes >> a & 1;
     if (inside && !reduced) return false;
     inside |= reduced;
-    if (reduced) length *= group->shape.dim[a];
-    else rows *= group->shape.dim[a];
+    if (reduced) length *= group->shape->dim[a];
+    else rows *= group->shape->dim[a];
   }
   return inside && (rows >= ROW_MIN_ROWS || length <= ROW_MAX_SERIAL);
 }
@@ -46,13 +46,13 @@ static bool combine(const FuseGroup *a, const FuseGroup *b, bool connected, Fuse
   *out = *a;
   out->has_view = a->has_view || b->has_view;
   out->phases = a->phases | b->phases;
-  bool same = nn_shape_equal(&a->shape, &b->shape);
+  bool same = nn_shape_equal(a->shape, b->shape);
   if (a->axes && b->axes) {
     if (!same || a->axes != b->axes) return false;
   } else if (a->axes || b->axes) {
     const FuseGroup *reduce = a->axes ? a : b, *map = a->axes ? b : a;
     NnType kept = kept_shape(reduce);
-    if (!nn_shape_equal(&reduce->shape, &map->shape) && !nn_shape_equal(&kept, &map->shape)) return false;
+    if (!nn_shape_equal(reduce->shape, map->shape) && !nn_shape_equal(&kept, map->shape)) return false;
     out->shape = reduce->shape;
     out->axes = reduce->axes;
     // An optimizer's update joins the kernel that reduces its gradient, but never delays a big forward value.
@@ -72,16 +72,16 @@ static bool combine(const FuseGroup *a, const FuseGroup *b, bool connected, Fuse
 // could not be done in place, and would be copied there in a launch of its own.
 static bool is_spread(const FuseEdge *order, const FuseGraph *g, const FuseGroup *merged) {
   const FuseOp *reader = &g->ops[order->from];
-  return merged->axes && !reader->axes && nn_shape_equal(&reader->shape, &merged->shape);
+  return merged->axes && !reader->axes && nn_shape_equal(reader->shape, merged->shape);
 }
 
 static bool edge_is_fusible(const FuseEdge *e, const FuseGraph *g, const FuseGroup *merged) {
   if (e->via == FUSE_ORDER) return !g->updates_apart || !is_spread(e, g, merged);
   if (e->via == FUSE_DIRECT) return true;
   if (e->via == FUSE_VIEW || !merged->axes || !fuse_group_is_row(merged)) return false;
-  NnType t = nn_value_type(g->values[e->value]), kept = kept_shape(merged);
-  if (!nn_shape_equal(&t, &kept)) return false;
-  for (int i = 0, a = 0; a < merged->shape.rank; a++)
+  NnType kept = kept_shape(merged);
+  if (!nn_shape_equal(g->value_types[e->value], &kept)) return false;
+  for (int i = 0, a = 0; a < merged->shape->rank; a++)
     if (!(merged->axes >> a & 1) && e->dims[i++] != a) return false;
   return true;
 }
@@ -248,8 +248,7 @@ static bool merge_siblings(FuseGraph *g) {
     for (int e = o->first_in; e < o->first_in + o->n_in; e++) {
       const FuseEdge *edge = &g->edges[e];
       if (edge->value < 0 || edge->via != FUSE_DIRECT) continue;
-      NnType t = nn_value_type(g->values[edge->value]);
-      if (!nn_shape_equal(&t, &g->groups[fuse_find(g, i)].shape)) continue;
+      if (!nn_shape_equal(g->value_types[edge->value], g->groups[fuse_find(g, i)].shape)) continue;
       if (latest[edge->value] >= 0) changed |= try_merge(g, latest[edge->value], i, false, FUSE_BUFFERS);
       latest[edge->value] = i;
     }
@@ -271,7 +270,7 @@ static int find_host(FuseGraph *g, int op, int after) {
       int to = fuse_find(g, edge->to);
       if (edge->value != g->edges[e].value || edge->via != FUSE_DIRECT) continue;   // only nodes read directly
       if (to == fuse_find(g, op) || !(g->groups[to].phases & FUSE_BACKWARD) ||
-          !nn_shape_equal(&g->groups[to].shape, &o->shape))
+          !nn_shape_equal(g->groups[to].shape, o->shape))
         continue;
       if (g->groups[to].position > after && (best < 0 || g->groups[to].position < g->groups[best].position)) best = to;
     }
@@ -396,8 +395,7 @@ static int narrower_operand(FuseGraph *g, int op) {
   const FuseOp *o = &g->ops[op];
   if (o->kind != NN_OP_cast) return -1;
   MlirValue x = mlirOperationGetOperand(o->op, 0);
-  if (nn_dtype_bytes(nn_value_type(x).dtype) >= nn_dtype_bytes(o->shape.dtype) || mlirValueIsABlockArgument(x))
-    return -1;
+  if (nn_dtype_bytes(nn_value_dtype(x)) >= nn_dtype_bytes(o->shape->dtype) || mlirValueIsABlockArgument(x)) return -1;
   int def = ptr_map_get(&g->op_ids, mlirOpResultGetOwner(x).ptr);
   return def >= 0 && g->ops[def].klass == FUSE_NODE && fuse_find(g, def) == fuse_find(g, op) ? def : -1;
 }
@@ -412,7 +410,7 @@ static bool worth_inlining(FuseGraph *g, int op, int narrower) {
     const FuseEdge *edge = &g->edges[g->out[s]];
     int to = fuse_find(g, edge->to);
     if (edge->value < 0 || to == root) continue;
-    if (g->ops[to].klass != FUSE_NODE || edge->via != FUSE_DIRECT || !nn_shape_equal(&g->groups[to].shape, &o->shape))
+    if (g->ops[to].klass != FUSE_NODE || edge->via != FUSE_DIRECT || !nn_shape_equal(g->groups[to].shape, o->shape))
       return false;
     if (g->ops[edge->to].phase > last) last = g->ops[edge->to].phase;
     bool seen = false;
@@ -428,7 +426,7 @@ static bool worth_inlining(FuseGraph *g, int op, int narrower) {
   NnType stored = nn_value_type(mlirOperationGetResult(narrower < 0 ? o->op : g->ops[narrower].op, 0));
   int64_t size = nn_type_bytes(&stored);
   double bytes = (double)size;
-  double elements = (double)nn_type_elements(&o->shape);
+  double elements = (double)nn_type_elements(o->shape);
   // A write also reads the line it fills, unless that has just been read.
   double store = bytes * ((overwrites_leaf(g, root, &cone, size) ? 1 : 2) + n_users),
          again = n_users * cone.work * elements;
@@ -459,7 +457,7 @@ static bool is_read_by_point(FuseGraph *g, int op) {
     const FuseEdge *edge = &g->edges[g->out[s]];
     int to = fuse_find(g, edge->to);
     if (edge->value < 0 || to == fuse_find(g, op)) continue;
-    if (g->ops[to].klass != FUSE_NODE || edge->via != FUSE_DIRECT || !nn_shape_equal(&g->groups[to].shape, &o->shape))
+    if (g->ops[to].klass != FUSE_NODE || edge->via != FUSE_DIRECT || !nn_shape_equal(g->groups[to].shape, o->shape))
       return false;
     outside = true;
   }

@@ -109,7 +109,7 @@ static bool hoist_broadcast(MlirOperation op) {
     MlirOperation def = nn_value_def(mlirOperationGetOperand(op, i));
     if (nn_op_of(def) != NN_OP_constant) continue;
     NnType t = type;
-    t.dtype = nn_value_type(mlirOperationGetResult(def, 0)).dtype;
+    t.dtype = nn_value_dtype(mlirOperationGetResult(def, 0));
     small[i] = nn_constant(&b, t, nn_attr_f64(def, "value", 0));
   }
   type.dtype = result.dtype;
@@ -161,7 +161,7 @@ typedef struct Part {
 static MlirValue sliced(NnBuilder *b, MlirValue v, const NnType *type, const Part *p) {
   MlirOperation def = mlirValueIsABlockArgument(v) ? nn_null_operation() : nn_value_def(v);
   NnType to = *type;
-  to.dtype = nn_value_type(v).dtype;
+  to.dtype = nn_value_dtype(v);
   if (!mlirOperationIsNull(def) && nn_op_of(def) == NN_OP_constant)
     return nn_constant(b, to, nn_attr_f64(def, "value", 0));
   if (mlirOperationIsNull(def) || nn_op_of(def) != NN_OP_broadcast) return nn_slice(b, v, p->start, p->size, p->stride);
