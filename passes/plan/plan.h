@@ -132,6 +132,7 @@ typedef struct PlanProgram {
   int n_values;
   PlanValue *values;   // Owned; arguments first
   PtrMap ids;          // MlirValue -> value
+  NnTypes types;       // while it is built
   int n_args;
   int n_steps;
   PlanStep *steps;   // Owned

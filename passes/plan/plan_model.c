@@ -20,10 +20,9 @@ bool plan_is_fetch(MlirOperation op) {
 
 static int add_value(PlanProgram *p, MlirValue v, int def, int root, int64_t shift) {
   int id = p->n_values;
-  NnType t = nn_value_type(v);
   PlanValue *value = ARRAY_ADD(p->values, p->n_values);
   *value = (PlanValue){.value = v,
-                       .bytes = nn_type_bytes(&t),
+                       .bytes = nn_type_bytes(nn_types_of(&p->types, v)),
                        .root = root < 0 ? id : root,
                        .shift = shift,
                        .def = def,
@@ -149,6 +148,7 @@ void plan_program_build(PlanProgram *p, MlirModule module, MlirOperation func, c
     }
   }
   nn_steps_free(&list);
+  nn_types_free(&p->types);
   MlirOperation ret = nn_function_return(func);
   p->n_results = (int)mlirOperationGetNumOperands(ret);
   p->result = allocate_array((size_t)p->n_results, sizeof *p->result);

@@ -27,16 +27,31 @@ typedef struct Scheduler {
   int *waiting;      // Owned, per step: predecessors not yet run
   int *first_edge;   // Owned, per step
   int n_edges;
-  Edge *edges;     // Owned
-  int *reads;      // Owned, per value: steps not yet run that read its buffer
-  bool *kept;      // Owned, per value: returned, or persistent
-  bool *done;      // Owned
-  bool *fetched;   // Owned, per step: of is_fetched, and stands in the order
-  bool in_chain;   // a rank_receive has run whose rank_send has not: another exchange would wait for ranks that wait
+  Edge *edges;      // Owned
+  int *reads;       // Owned, per value: steps not yet run that read its buffer
+  bool *kept;       // Owned, per value: returned, or persistent
+  bool *done;       // Owned
+  uint64_t *open;   // Owned, a bit per step: not done, and waits for none
+  bool *fetched;    // Owned, per step: of is_fetched, and stands in the order
+  bool in_chain;    // a rank_receive has run whose rank_send has not: another exchange would wait for ranks that wait
   int n_sums, begun;   // sums over ranks: all, and those that have run
   int *behind;         // Owned, per step: sums begun with the last one that it reads; 0: it reads none
   int *order;          // Owned
 } Scheduler;
+
+static void set_open(Scheduler *s, int i, bool open) {
+  uint64_t bit = UINT64_C(1) << i % 64;
+  s->open[i / 64] = open ? s->open[i / 64] | bit : s->open[i / 64] & ~bit;
+}
+
+// The first open step from i on; n_steps or more: none.
+static int next_open(const Scheduler *s, int i) {
+  int n_words = s->p->n_steps / 64 + 1, word = i / 64;
+  if (word >= n_words) return i;
+  uint64_t bits = s->open[word] >> i % 64 << i % 64;
+  while (!bits && ++word < n_words) bits = s->open[word];
+  return bits ? 64 * word + __builtin_ctzll(bits) : s->p->n_steps;
+}
 
 static void add_edge(Scheduler *s, int from, int to) {
   *ARRAY_ADD(s->edges, s->n_edges) = (Edge){to, s->first_edge[from]};
@@ -77,6 +92,7 @@ static void scheduler_create(Scheduler *s, PlanProgram *p) {
   s->reads = allocate_array(v, sizeof *s->reads);
   s->kept = allocate_array(v, sizeof *s->kept);
   s->done = allocate_array(n, sizeof *s->done);
+  s->open = allocate_array(n / 64 + 1, sizeof *s->open);
   s->behind = allocate_array(n, sizeof *s->behind);
   s->fetched = allocate_array(n, sizeof *s->fetched);
   s->order = allocate_array(n, sizeof *s->order);
@@ -97,6 +113,7 @@ static void scheduler_create(Scheduler *s, PlanProgram *p) {
     }
   }
   add_order_edges(s);
+  for (int i = 0; i < p->n_steps; i++) set_open(s, i, s->waiting[i] == 0);
   for (int i = 0; i < p->n_steps; i++) s->n_sums += plan_is_sum_over_ranks(&p->steps[i]);
 }
 
@@ -109,6 +126,7 @@ static void scheduler_free(Scheduler *s) {
   free(s->reads);
   free(s->kept);
   free(s->done);
+  free(s->open);
   free(s->behind);
   free(s->fetched);
   free(s->order);
@@ -170,12 +188,12 @@ static int digest(const Scheduler *s, int last) {
 
 static int choose(const Scheduler *s, int first) {
   int best = -1, any = -1, end = first + WINDOW < s->p->n_steps ? first + WINDOW : s->p->n_steps;
-  for (int i = first; i < end; i++)
+  for (int i = next_open(s, first); i < end; i = next_open(s, i + 1))
     if (is_ready(s, i) && s->p->steps[i].role == NN_STEP_TAP && !is_early(s, i))
       return i;   // so that it keeps nothing alive
   if (s->phase[first] == 0 && is_ready(s, first)) return first;
   int64_t best_gain = 0;
-  for (int i = first; i < s->p->n_steps; i++) {
+  for (int i = next_open(s, first); i < s->p->n_steps; i = next_open(s, i + 1)) {
     if (!is_ready(s, i)) continue;
     if (any < 0) any = i;
     if (is_early(s, i)) continue;
@@ -190,6 +208,7 @@ static int choose(const Scheduler *s, int first) {
 static void run_step(Scheduler *s, int i) {
   const PlanStep *step = &s->p->steps[i];
   s->done[i] = true;
+  set_open(s, i, false);
   NnOp op = s->op[i];
   bool sum = plan_is_sum_over_ranks(step), gathers = op == NN_OP_all_gather && !plan_is_fetch(step->op);
   s->begun += sum;
@@ -197,7 +216,7 @@ static void run_step(Scheduler *s, int i) {
   for (int j = 0; j < step->n_inputs; j++)
     if (!reads_before(step, s->p, j)) s->reads[s->p->values[step->inputs[j]].root]--;
   for (int e = s->first_edge[i]; e >= 0; e = s->edges[e].next) {
-    s->waiting[s->edges[e].to]--;
+    if (--s->waiting[s->edges[e].to] == 0) set_open(s, s->edges[e].to, !s->done[s->edges[e].to]);
     if (sum || gathers) s->behind[s->edges[e].to] = s->begun;
   }
 }
