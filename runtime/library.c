@@ -436,10 +436,9 @@ bool nnc_operation_execute(const NncOperation *op, void *const *buffers, void *w
 // A bucket that is larger than a piece goes piece by piece through the same buffer. The parts of the ranks differ by
 // one element.
 int64_t nnc_collective_scratch(const NncCollective *c, int64_t piece) {
-  if (c->kind == NNC_REDUCE_SCATTER)   // what goes out, and what comes in
-    return library_align(2 * c->ranks * nnc_scattered_piece(c->elements, dtype_bytes(c->dtype), c->ranks) *
-                         dtype_bytes(c->dtype));
-  if (c->kind != NNC_ALL_REDUCE) return 0;
   int64_t size = dtype_bytes(c->dtype), most = piece / size;
+  if (c->kind == NNC_REDUCE_SCATTER)   // what goes out, and what comes in
+    return library_align(2 * c->ranks * nnc_scattered_piece(c->elements, size, c->ranks, piece) * size);
+  if (c->kind != NNC_ALL_REDUCE) return 0;
   return library_align(((c->elements < most ? c->elements : most) + NNC_MAX_RANKS) * size);
 }

@@ -187,9 +187,14 @@ typedef struct NncRows {
 // What ranks, the processes of a distributed program, give each other. buffers: what is laid one behind the other in
 // the last one, which is the result; RANK_RECEIVE skips the first. workspace: scratch_bytes.
 enum { NNC_MAX_RANKS = 4096 };
-// Bytes that are exchanged at once: of a device as many as keep a network busy, on the host what caches still have when
-// it is sent (docs/ranks.md).
-enum { NNC_COLLECTIVE_PIECE = 25 << 20, NNC_HOST_COLLECTIVE_PIECE = 4 << 20 };
+// Bytes that are exchanged at once, and of the workspace: of a device as many as keep a network busy, for parts half of
+// that, as an all-reduce has its numbers in the result already; on the host what caches still have when it is sent
+// (docs/ranks.md).
+enum {
+  NNC_COLLECTIVE_PIECE = 25 << 20,
+  NNC_SCATTER_PIECE = NNC_COLLECTIVE_PIECE / 2,
+  NNC_HOST_COLLECTIVE_PIECE = 4 << 20
+};
 // Parts are those of `ranks` (ir/ops.def, elements_per_rank in support/bytes.h).
 typedef enum NncCollectiveKind {
   NNC_ALL_REDUCE,

@@ -143,7 +143,8 @@ static void reduce_scatter(const NncCollective *c, int n_buffers, const int64_t 
                            char *workspace) {
   static int count[NNC_MAX_RANKS], at[NNC_MAX_RANKS];
   int n_tensors = c->adds ? (n_buffers - 1) / 2 : n_buffers - 1;
-  int64_t size = dtype_bytes(c->dtype), piece = nnc_scattered_piece(c->elements, size, c->ranks);
+  int64_t size = dtype_bytes(c->dtype),
+          piece = nnc_scattered_piece(c->elements, size, c->ranks, NNC_HOST_COLLECTIVE_PIECE);
   char *sum = buffers[n_buffers - 1], *come = workspace + piece * c->ranks * size;
   for (int64_t from = 0; from < c->elements; from += piece) {
     int64_t n = smaller(piece, c->elements - from);

@@ -171,7 +171,7 @@ static int exchange_parts(const Collective *c, CUdeviceptr parts, CUdeviceptr *c
 static bool reduce_scatter(const Collective *c, const CUdeviceptr *addresses, CUdeviceptr workspace) {
   const NncCollective *k = c->s->collective;
   int operands = c->s->n_buffers - 1, n_tensors = k->adds ? operands / 2 : operands;
-  int64_t piece = nnc_scattered_piece(k->elements, c->size, k->ranks);
+  int64_t piece = nnc_scattered_piece(k->elements, c->size, k->ranks, NNC_SCATTER_PIECE);
   for (int64_t from = 0; from < k->elements; from += piece) {
     int64_t n = smaller(piece, k->elements - from);
     CUdeviceptr sum = addresses[operands] + (CUdeviceptr)(from * c->size),
