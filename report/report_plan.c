@@ -69,11 +69,12 @@ static void add_results(ReportPlan *plan, int *holder) {
     for (int r = 0; r < s->n_results; r++) {
       int buffer = l->instances[l->first_instance[i] + r].buffer;
       const PlanBuffer *b = &l->buffers[buffer];
-      if (b->persistent || b->far) continue;
+      if (b->persistent || b->far || b->within >= 0) continue;
+      int lower = holder[buffer] >= 0 ? i : b->lower;   // a bucket is there before the step that makes it
       if (holder[buffer] >= 0) plan->pieces[holder[buffer]].upper = i;
       holder[buffer] = plan->n_pieces;
       add_piece(plan, (ReportPiece){.kind = kind_of_result(plan, i, l->first_instance[i] + r),
-                                    .lower = i,
+                                    .lower = lower,
                                     .upper = b->upper,
                                     .offset = result_offset(s->op, r),
                                     .bytes = b->bytes,

@@ -170,6 +170,8 @@ typedef struct PlanBuffer {
   int64_t bytes, offset;   // offset from the end of the persistent part, or in it when persistent
   int lower, upper;        // positions [lower, upper)
   bool persistent, far;
+  int within;      // the buffer of which it is a part, -1: none
+  int64_t shift;   // in that, bytes
 } PlanBuffer;
 
 // Bytes of each arena that lie before a function's own buffers.
@@ -187,6 +189,7 @@ typedef struct PlanLayout {
   bool *again;               // Owned, per position: not the first execution of its step
   PlanBuffer *buffers;       // Owned
   int *workspace;            // Owned, per position: buffer or -1
+  int n_parts, *parts;       // Owned; buffers that may be a part of another, by which that is
   int *result_instance;      // Owned, per returned value: its instance
   int64_t *result_shift;     // Owned
   bool *copy_back;           // Owned, per returned value
@@ -216,6 +219,12 @@ int64_t plan_layout_peak(const PlanProgram *p, const PlanLayout *l);
 // runs.
 int64_t plan_layout_activations(const PlanProgram *p, const PlanLayout *l);
 void plan_layout_free(PlanLayout *l);
+
+// plan_buckets.c: of the sum over ranks at a position, its operands' buffers become parts of its result's, in which
+// they are laid one behind the other, if nothing reads them behind it. `operands`: their instances, `n` of them.
+void plan_buckets_gather(const PlanProgram *p, PlanLayout *l, int position, int n, const int *operands);
+// Undoes that where it would make the most live bytes more: a bucket is there as a whole from its first operand on.
+void plan_buckets_settle(const PlanProgram *p, PlanLayout *l);
 
 // One function of the passes schedule and inplace; the passes do all public ones, scan the bodies of scans.
 void schedule_function(MlirModule module, MlirOperation func, const NnTarget *target);

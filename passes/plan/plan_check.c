@@ -101,14 +101,22 @@ static bool meet(int64_t a, int64_t a_bytes, int64_t b, int64_t b_bytes) {
   return a_bytes > 0 && b_bytes > 0 && a < b + b_bytes && b < a + a_bytes;
 }
 
+// An operand of a sum over ranks lies where the result has it.
+static bool is_in_its_bucket(const Replay *r, const PlanStep *s, int operand) {
+  int64_t at = offset_of(r, s->first_result);
+  for (int o = 0; o < operand; o++) at += r->p->values[s->inputs[o]].bytes;
+  return nn_op_of(s->op) == NN_OP_all_reduce && offset_of(r, s->inputs[operand]) == at;
+}
+
 // Why a result may not lie over an operand, or NULL: inplace said so, or it is the update of that argument, both are at
-// the same place, and the step can do it.
+// the same place, and the step can do it; or it is a bucket of which the operand is a part.
 static const char *why_not_over(const Replay *r, int step, int result, int operand) {
   const PlanProgram *p = r->p;
   const PlanStep *s = &p->steps[step];
   int value = s->first_result + result, told_over = p->values[value].inplace;
   int root = p->values[s->inputs[operand]].root;
   bool told = told_over >= 0 && p->values[s->inputs[told_over]].root == root;
+  if (is_in_its_bucket(r, s, operand)) return NULL;
   for (int q = 0; q < p->n_results && !told; q++) told = p->tied[q] == root && p->result[q] == value;
   if (!told) return "the attribute inplace does not say so";
   if (offset_of(r, value) != offset_of(r, s->inputs[operand])) return "it begins elsewhere";

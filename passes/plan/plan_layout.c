@@ -94,7 +94,7 @@ static bool update_in_place(PlanProgram *p, const PlanLayout *l, int r, const in
 // Buffers
 
 static int add_buffer(PlanLayout *l, int64_t bytes, int lower, int upper) {
-  l->buffers[l->n_buffers] = (PlanBuffer){.bytes = bytes, .lower = lower, .upper = upper};
+  l->buffers[l->n_buffers] = (PlanBuffer){.bytes = bytes, .lower = lower, .upper = upper, .within = -1};
   return l->n_buffers++;
 }
 
@@ -206,7 +206,9 @@ static void make_buffers(PlanProgram *p, PlanLayout *l, int *current, const int 
     }
     l->workspace[pos] = add_workspace(p, l, pos, &workspace_of_comm);
     hold_exchange(p, l, pos, end[pos], operands);
+    plan_buckets_gather(p, l, pos, s->n_inputs, operands);
   }
+  plan_buckets_settle(p, l);
   free(end);
   free(operands);
 }
@@ -261,7 +263,7 @@ static OffsetBuffer *list_buffers(const PlanProgram *p, const PlanLayout *l, boo
   *n = 0;
   for (int b = 0; b < l->n_buffers; b++) {
     const PlanBuffer *from = &l->buffers[b];
-    if (from->persistent || from->far != far) continue;
+    if (from->persistent || from->far != far || from->within >= 0) continue;
     list[(*n)++] = (OffsetBuffer){.id = b,
                                   .lower = from->lower,
                                   .upper = from->upper,
@@ -277,7 +279,7 @@ static int64_t *live_of(const PlanProgram *p, const PlanLayout *l, bool far) {
   int64_t *live = allocate_array((size_t)l->n + 2, sizeof *live), sum = 0;
   for (int b = 0; b < l->n_buffers; b++) {
     const PlanBuffer *buffer = &l->buffers[b];
-    if (buffer->persistent || buffer->far != far) continue;
+    if (buffer->persistent || buffer->far != far || buffer->within >= 0) continue;
     live[buffer->lower] += occupied(p, buffer);
     live[buffer->upper] -= occupied(p, buffer);
   }
@@ -327,6 +329,9 @@ void plan_layout_place(const PlanProgram *p, PlanLayout *l, int64_t capacity, Pl
   OffsetResult near = place_arena(p, l, false, capacity, effort), far = place_arena(p, l, true, 0, effort);
   l->arena = near.arena_bytes, l->live = near.lower_bound;
   l->far_arena = far.arena_bytes, l->far_live = far.lower_bound;
+  for (int b = 0; b < l->n_buffers; b++)
+    if (l->buffers[b].within >= 0)
+      l->buffers[b].offset = l->buffers[l->buffers[b].within].offset + l->buffers[b].shift;
 }
 
 // A buffer has one place, whichever of the values in it tells. `known` holds, per buffer, whether one has.
@@ -351,6 +356,10 @@ static bool take_all_places(const PlanProgram *p, PlanLayout *l, const PlanBase 
       ok = take_place(l, known, base, l->instances[l->first_instance[i] + r].buffer, address[r]);
     if (ok && l->workspace[i] >= 0)
       ok = take_place(l, known, base, l->workspace[i], nn_attr_i64(s->op, ATTR_workspace, -1));
+  }
+  for (int b = 0; b < l->n_buffers && ok; b++) {
+    const PlanBuffer *part = &l->buffers[b];
+    ok = part->within < 0 || part->offset == l->buffers[part->within].offset + part->shift;
   }
   free(address);
   return ok;
@@ -406,6 +415,7 @@ void plan_layout_free(PlanLayout *l) {
   free(l->again);
   free(l->buffers);
   free(l->workspace);
+  free(l->parts);
   free(l->result_instance);
   free(l->result_shift);
   free(l->copy_back);

@@ -113,13 +113,15 @@ static void copy_from_parts(const NncCollective *c, int n_tensors, const int64_t
   }
 }
 
-// Elements [from, from + n) of what lies one behind the other in several buffers.
+// Bytes [from, from + n) of several buffers one behind the other, those that do not lie there yet.
 static void copy_from_all(int n_buffers, const int64_t *bytes, void *const *buffers, int64_t from, int64_t n,
                           char *to) {
   for (int64_t i = 0, begin = 0, end; i < n_buffers; i++, begin = end) {
     end = begin + bytes[i];
     int64_t first = from > begin ? from : begin, last = smaller(from + n, end);
-    if (first < last) memcpy(to + (first - from), (const char *)buffers[i] + (first - begin), (size_t)(last - first));
+    if (first >= last) continue;
+    const char *source = (const char *)buffers[i] + (first - begin);
+    if (source != to + (first - from)) memcpy(to + (first - from), source, (size_t)(last - first));
   }
 }
 
@@ -132,7 +134,7 @@ static void all_reduce(const NncCollective *c, int n_buffers, const int64_t *byt
   char *data = buffers[n_buffers - 1];
   for (int64_t i = 0; i < c->elements; i += piece) {
     int64_t n = smaller(piece, c->elements - i);
-    if (buffers[0] != data) copy_from_all(n_buffers - 1, bytes, buffers, i * size, n * size, data + i * size);
+    copy_from_all(n_buffers - 1, bytes, buffers, i * size, n * size, data + i * size);
     if (ranks.size == 1) continue;
     if (by_engine(c)) ranks.comm->sum(data + i * size, (int)n, c->dtype, false);
     else reduce_piece(ranks.comm, c->dtype, data + i * size, n, staging);
