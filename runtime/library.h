@@ -71,7 +71,8 @@ bool nnc_operation_execute(const NncOperation *op, void *const *buffers, void *w
 // Collectives (comm/collective.c): the staging buffer in bytes, for any number of ranks; scratch_bytes is not read.
 // piece: the most bytes of it that are needed.
 int64_t nnc_collective_scratch(const NncCollective *c, int64_t piece);
-// Elements of each part that are exchanged at once by way of `piece` bytes, half of what goes out, half of what comes in.
+// Elements of each part that are exchanged at once by way of `piece` bytes, half of what goes out, half of what comes
+// in.
 static inline int64_t nnc_scattered_piece(int64_t elements, int64_t size, int ranks, int64_t piece) {
   int64_t most = piece / 2 / ranks / size;
   return most < 1 ? 1 : elements < most ? elements : most;

@@ -37,8 +37,8 @@ int64_t cuda_library_workspace(const CudaTarget *target, MlirOperation op) {
   OpRecord r = op_record(op);
   if (r.kind == NNC_STEP_KERNEL) return 0;
   if (r.kind == NNC_STEP_COLLECTIVE)
-    return nnc_collective_scratch(
-        &r.collective, r.collective.kind == NNC_REDUCE_SCATTER ? NNC_SCATTER_PIECE : NNC_COLLECTIVE_PIECE);
+    return nnc_collective_scratch(&r.collective,
+                                  r.collective.kind == NNC_REDUCE_SCATTER ? NNC_SCATTER_PIECE : NNC_COLLECTIVE_PIECE);
   const CudaLibrary *kernel = cuda_library(r.kind);
   return kernel ? kernel->workspace(target, op, &r) : cublas_workspace(op);
 }

@@ -330,8 +330,7 @@ void plan_layout_place(const PlanProgram *p, PlanLayout *l, int64_t capacity, Pl
   l->arena = near.arena_bytes, l->live = near.lower_bound;
   l->far_arena = far.arena_bytes, l->far_live = far.lower_bound;
   for (int b = 0; b < l->n_buffers; b++)
-    if (l->buffers[b].within >= 0)
-      l->buffers[b].offset = l->buffers[l->buffers[b].within].offset + l->buffers[b].shift;
+    if (l->buffers[b].within >= 0) l->buffers[b].offset = l->buffers[l->buffers[b].within].offset + l->buffers[b].shift;
 }
 
 // A buffer has one place, whichever of the values in it tells. `known` holds, per buffer, whether one has.
