@@ -64,7 +64,8 @@ class Oracle:
         return self.moved(p) if self.precision in ROUNDED else p
 
     def state(self, name, shape, role):
-        return self.kept(self.states, name, shape, role)
+        state = self.kept(self.states, name, shape, role)
+        return state.clone() if self.teaching else state        # a teacher changes none, and F.batch_norm writes into it
 
     def type_of(self, kind):
         return self.dtype if kind == 'f' else WHOLE[kind]
