@@ -283,6 +283,8 @@ static bool same_file(const char *x, const char *y) {
   return stat(x, &a) == 0 && stat(y, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
+static bool is_cuda(const char *target) { return strncmp(target, "cuda", strlen("cuda")) == 0; }   // and cuda-emu
+
 static int check_ranks(const Options *options) {
   bool parts = options->shard && strcmp(options->shard, "none") != 0;
   if (options->ranks > 1 && !options->shard)
@@ -296,14 +298,14 @@ static int check_ranks(const Options *options) {
     return options_misused("nnc", "--bucket=%s goes with --shard", options->bucket);
   if (options->fast_reduce && !options->shard) return options_misused("nnc", "--fast-reduce goes with --shard");
   bool by_mpi = codegen_mpi(0) && (!options->mpi || strcmp(options->mpi, "none") != 0);
-  if (options->fast_reduce && !by_mpi && strcmp(options->target, "host") == 0)
+  if (options->fast_reduce && !by_mpi && !is_cuda(options->target))
     return options_misused("nnc", "--fast-reduce goes with an MPI or with --target=cuda: TCP has no sums of its own");
   if (options->mpi && !options->shard) return options_misused("nnc", "--mpi=%s goes with --shard", options->mpi);
   return -1;
 }
 
 static int check_far(const Options *options) {
-  bool cuda = strcmp(options->target, "host") != 0, given = options->far && strcmp(options->far, "none") != 0;
+  bool cuda = is_cuda(options->target), given = options->far && strcmp(options->far, "none") != 0;
   if (options->far_budget && !given)
     return options_misused("nnc", "--far-budget=%s goes with --far", options->far_budget);
   if (!given) return -1;
@@ -334,8 +336,6 @@ static int check_header(const Options *options) {
   free(header);
   return status;
 }
-
-static bool is_cuda(const char *target) { return strncmp(target, "cuda", strlen("cuda")) == 0; }   // and cuda-emu
 
 int options_check_arch(const char *program, const char *target, const char **gpu_arch) {
   if (!is_cuda(target)) {
