@@ -62,10 +62,13 @@ static const char *const stages[] = {
 static int stages_for(Emit emit, bool sweep) {
   if (sweep) emit = EMIT_problem;   // both are about what remat is given
   if (emit == EMIT_nn) return 0;
-  if (emit == EMIT_onnx) return 3;   // gradients, fourier, simplify
-  if (emit != EMIT_problem && emit != EMIT_remat) return N_STAGES;
+  const char *last = emit == EMIT_onnx      ? "simplify"
+                     : emit == EMIT_problem ? "fetch"
+                     : emit == EMIT_remat   ? "remat"
+                                            : NULL;
+  if (!last) return N_STAGES;
   int n = 0;
-  while (strcmp(stages[n], emit == EMIT_problem ? "fetch" : "remat") != 0) n++;
+  while (strcmp(stages[n], last) != 0) n++;
   return n + 1;
 }
 
