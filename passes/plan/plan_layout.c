@@ -145,9 +145,11 @@ static int add_workspace(const PlanProgram *p, PlanLayout *l, int position, int 
 }
 
 // Per position of a step of the lane comm: where others first wait for it, which is where they read its result, or that
-// of one behind it on the lane. Owned: free().
+// of one behind it on the lane; where nobody does, as while micro-batches are added up, where a sum begins so many
+// later as are under way elsewhere. Owned: free().
 static int *find_ends(const PlanProgram *p, const PlanLayout *l) {
-  int *end = allocate_array((size_t)l->n + 1, sizeof *end), first = l->n;
+  int *end = allocate_array((size_t)l->n + 1, sizeof *end), first = l->n, sums[PLAN_SUMS_AHEAD];
+  for (int i = 0; i < PLAN_SUMS_AHEAD; i++) sums[i] = l->n;   // that begin next, the last first
   for (int i = l->n - 1; i >= 0; i--) {
     const PlanStep *s = &p->steps[step_at(l, i)];
     if (s->lane != NN_LANE_COMM) continue;
@@ -155,7 +157,10 @@ static int *find_ends(const PlanProgram *p, const PlanLayout *l) {
       int use = l->instances[l->first_instance[i] + r].first_use;
       if (use < first) first = use;
     }
-    end[i] = first;
+    end[i] = first < l->n ? first : sums[0];
+    if (!plan_is_sum_over_ranks(s)) continue;
+    memmove(sums, sums + 1, sizeof sums - sizeof *sums);
+    sums[PLAN_SUMS_AHEAD - 1] = i;
   }
   return end;
 }

@@ -3,6 +3,7 @@
 // RUN: %nnc_opt %t/inside.mlir --passes=plan,check > %t/planned.mlir && FileCheck %t/inside.mlir < %t/planned.mlir
 // RUN: %nnc_opt %t/outside.mlir --passes=plan,check | FileCheck %t/outside.mlir
 // RUN: %nnc_opt %t/raised.mlir --passes=plan,check | FileCheck %t/raised.mlir
+// RUN: %nnc_opt %t/unread.mlir --passes=plan,check | FileCheck %t/unread.mlir
 // RUN: sed 's/nn.offset = array<i64: 20480>, trans/nn.offset = array<i64: 20416>, trans/' %t/planned.mlir > %t/moved.mlir && not diff -q %t/planned.mlir %t/moved.mlir
 // RUN: (%nnc_opt %t/moved.mlir --passes=check > %t/log 2>&1; test $? -eq 70) && FileCheck %s --check-prefix=MOVED < %t/log
 // MOVED: internal error: memory plan: @train: step 2: operand 0 is not at offset 19456
@@ -64,4 +65,22 @@ func.func @train(%x: tensor<16x16xf32> {nn.role = "input", nn.name = "x"}, %p: t
   %f = "nn.slice"(%s) {starts = array<i64: 256>, sizes = array<i64: 256>, strides = array<i64: 1>} : (tensor<512xf32>) -> tensor<256xf32>
   %g = "nn.reshape"(%f) : (tensor<256xf32>) -> tensor<16x16xf32>
   return %g, %z : tensor<16x16xf32>, tensor<1x16xf32>
+}
+
+//--- unread.mlir
+// Sums that nothing here reads keep their operands until the second behind them begins: the product behind that takes those of the first.
+// CHECK: "nn.matmul"(%arg0, %arg0) {nn.offset = array<i64: [[AT:[0-9]+]]>
+// CHECK: "nn.matmul"(%arg0, %arg1)
+// CHECK: "nn.matmul"(%arg1, %arg0)
+// CHECK: "nn.matmul"(%arg1, %arg1) {nn.offset = array<i64: [[AT]]>
+func.func @accumulate(%x: tensor<16x16xf32> {nn.role = "input", nn.name = "x"}, %p: tensor<16x16xf32> {nn.role = "param", nn.name = "p"}) 
+    -> (tensor<256xf32> {nn.role = "output", nn.name = "s"}, tensor<256xf32> {nn.role = "output", nn.name = "t"}, tensor<256xf32> {nn.role = "output", nn.name = "u"}, tensor<16x16xf32> {nn.role = "output", nn.name = "y"}) {
+  %a = "nn.matmul"(%x, %x) {transpose_a = false, transpose_b = false} : (tensor<16x16xf32>, tensor<16x16xf32>) -> tensor<16x16xf32>
+  %s = "nn.all_reduce_1"(%a) {nn.lane = "comm"} : (tensor<16x16xf32>) -> tensor<256xf32>
+  %b = "nn.matmul"(%x, %p) {transpose_a = false, transpose_b = false} : (tensor<16x16xf32>, tensor<16x16xf32>) -> tensor<16x16xf32>
+  %t = "nn.all_reduce_1"(%b) {nn.lane = "comm"} : (tensor<16x16xf32>) -> tensor<256xf32>
+  %c = "nn.matmul"(%p, %x) {transpose_a = false, transpose_b = false} : (tensor<16x16xf32>, tensor<16x16xf32>) -> tensor<16x16xf32>
+  %u = "nn.all_reduce_1"(%c) {nn.lane = "comm"} : (tensor<16x16xf32>) -> tensor<256xf32>
+  %d = "nn.matmul"(%p, %p) {transpose_a = false, transpose_b = false} : (tensor<16x16xf32>, tensor<16x16xf32>) -> tensor<16x16xf32>
+  return %s, %t, %u, %d : tensor<256xf32>, tensor<256xf32>, tensor<256xf32>, tensor<16x16xf32>
 }
