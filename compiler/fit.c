@@ -1,6 +1,9 @@
 // See fit.h. The secant method, between a value that fits and one that does not as soon as there are both.
 #include "compiler/fit.h"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 enum { FIT_MOST = 1 << 30, SECANTS = 8 };
 
 // What is known: `low` fits (value 0: none yet), `high` does not (value 0: none yet; arena 0: it cannot be planned).
@@ -42,14 +45,46 @@ static void learn(Search *s, const FitPlan *p, bool fits) {
   s->plans++;
 }
 
+// An arena of 0 where it cannot be planned.
+static void plan_one(FitPlanFn plan, void *context, FitPlan *p) {
+  if (!plan(context, p)) p->arena = 0;
+}
+
+// The second one in a process of its own, at the same time. What that does not tell, where there can be no process or
+// it ends by a mistake of ours, is planned here.
+static void plan_both(FitPlanFn plan, void *context, FitPlan *p, FitPlan *q) {
+  int ends[2] = {-1, -1};
+  pid_t beside = pipe(ends) == 0 ? fork() : -1;
+  FitPlan told = *q;
+  if (beside == 0) {
+    plan_one(plan, context, &told);
+    _exit(write(ends[1], &told, sizeof told) == sizeof told ? 0 : 1);
+  }
+  plan_one(plan, context, p);
+  close(ends[1]);
+  if (beside > 0 && read(ends[0], &told, sizeof told) == sizeof told) *q = told;
+  else plan_one(plan, context, q);
+  close(ends[0]);
+  if (beside > 0) waitpid(beside, NULL, 0);
+}
+
+// Where all so far could be planned the value is where a line meets the bytes: it fits, most likely, and the next one
+// does not.
+static bool ends_here(const Search *s, int64_t value) {
+  return s->plans > 0 && value < FIT_MOST && value + 1 != s->high.value && (!s->high.value || s->high.arena);
+}
+
 bool fit_search(int64_t bytes, int64_t start, FitPlanFn plan, void *context, FitPlan *best, FitPlan *next) {
   Search s = {0};
   for (int64_t value = start; s.low.value < FIT_MOST && s.high.value - s.low.value != 1;
        value = next_value(&s, bytes)) {
-    FitPlan p = {.value = value};
-    bool planned = plan(context, &p);
-    if (!planned) p.arena = 0;
-    learn(&s, &p, planned && p.arena <= bytes);
+    FitPlan p = {.value = value}, q = {.value = value + 1};
+    bool both = ends_here(&s, value);
+    if (both) plan_both(plan, context, &p, &q);
+    else plan_one(plan, context, &p);
+    bool fits = p.arena && p.arena <= bytes;
+    learn(&s, &p, fits);
+    if (both && fits) learn(&s, &q, q.arena && q.arena <= bytes);
   }
   *best = s.low.value ? s.low : s.high;
   *next = s.high;

@@ -17,8 +17,8 @@ typedef bool (*FitPlanFn)(void *context, FitPlan *plan);
 
 // The largest value whose arena takes at most `bytes`, and the next one, whose does not (value 0: one cannot be
 // planned). Requires that more of the dimension never takes less. Begins with `start` (at least 1) and plans as few as
-// it can: an arena is nearly linear. False: not even 1 can be planned, or fits; then *best is that plan, its arena 0
-// where there is none.
+// it can, two at a time in two processes: an arena is nearly linear. False: not even 1 can be planned, or fits; then
+// *best is that plan, its arena 0 where there is none.
 bool fit_search(int64_t bytes, int64_t start, FitPlanFn plan, void *context, FitPlan *best, FitPlan *next);
 
 #endif
