@@ -86,12 +86,13 @@ static bool hoist_broadcast(MlirOperation op) {
   MlirValue small[4];
   MlirOperation first = nn_null_operation();
   if (n > 4) return false;
-  NnType result = nn_value_type(mlirOperationGetResult(op, 0)), type = {0};
+  NnType type = {0};
   for (int i = 0; i < n; i++) {
     MlirOperation def = nn_value_def(mlirOperationGetOperand(op, i));
     if (mlirOperationIsNull(def)) return false;
-    if (nn_op_of(def) == NN_OP_constant) continue;
-    if (nn_op_of(def) != NN_OP_broadcast) return false;
+    NnOp kind = nn_op_of(def);
+    if (kind == NN_OP_constant) continue;
+    if (kind != NN_OP_broadcast) return false;
     small[i] = mlirOperationGetOperand(def, 0);
     NnType t = nn_value_type(small[i]);
     if (mlirOperationIsNull(first)) {
@@ -102,7 +103,9 @@ static bool hoist_broadcast(MlirOperation op) {
       return false;
     }
   }
-  if (mlirOperationIsNull(first) || nn_type_elements(&type) == nn_type_elements(&result)) return false;
+  if (mlirOperationIsNull(first)) return false;
+  NnType result = nn_value_type(mlirOperationGetResult(op, 0));
+  if (nn_type_elements(&type) == nn_type_elements(&result)) return false;
   char predicate[8];
   NnBuilder b = rewrite_builder(op);
   for (int i = 0; i < n; i++) {
@@ -133,7 +136,6 @@ static bool is_in_memory(MlirValue v) {
 }
 
 static bool can_be_sliced(MlirOperation map) {
-  NnType type = nn_value_type(mlirOperationGetResult(map, 0));
   int64_t sum = 0;
   for (MlirOpOperand use = mlirValueGetFirstUse(mlirOperationGetResult(map, 0)); !mlirOpOperandIsNull(use);
        use = mlirOpOperandGetNextUse(use)) {
@@ -142,7 +144,9 @@ static bool can_be_sliced(MlirOperation map) {
     NnType part = nn_value_type(mlirOperationGetResult(slice, 0));
     sum += nn_type_elements(&part);
   }
-  if (sum == 0 || sum > nn_type_elements(&type) || nn_has_attr(map, ATTR_recompute)) return false;
+  if (sum == 0 || nn_has_attr(map, ATTR_recompute)) return false;
+  NnType type = nn_value_type(mlirOperationGetResult(map, 0));
+  if (sum > nn_type_elements(&type)) return false;
   int reads = 0;
   for (intptr_t i = 0; i < mlirOperationGetNumOperands(map); i++) {
     MlirValue v = mlirOperationGetOperand(map, i);
@@ -204,8 +208,10 @@ static void slice_map(MlirOperation map) {
 void fuse_prepare(MlirOperation func) {
   MlirBlock block = nn_function_body(func);
   MlirOperation next;
-  NN_FOREACH_OP (op, block)
-    if (nn_op_of(op) != NN_OP_NONE && nn_op_info(nn_op_of(op))->kind == NN_KIND_MAP && can_be_sliced(op)) slice_map(op);
+  NN_FOREACH_OP (op, block) {
+    NnOp kind = nn_op_of(op);
+    if (kind != NN_OP_NONE && nn_op_info(kind)->kind == NN_KIND_MAP && can_be_sliced(op)) slice_map(op);
+  }
   for (MlirOperation op = mlirBlockGetFirstOperation(block); !mlirOperationIsNull(op); op = next) {
     NnOp kind = nn_op_of(op);
     bool replaced = false;

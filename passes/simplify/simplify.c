@@ -158,16 +158,22 @@ static bool is_called(const PtrMap *callees, MlirOperation func) {
   return ptr_map_get(callees, mlirFlatSymbolRefAttrGetValue(symbol).data) >= 0;
 }
 
+// It goes when nothing calls it.
+static bool wants_caller(MlirOperation op) {
+  return nn_is(op, "func.func") && (rewrite_is_private(op) || nn_is_scan_body(op));
+}
+
 void simplify_erase_uncalled(MlirModule module) {
-  for (bool changed = true; changed;) {
+  bool any = false;
+  NN_FOREACH_OP (op, mlirModuleGetBody(module)) any |= wants_caller(op);
+  for (bool changed = any; changed;) {
     changed = false;
     PtrMap callees = {0};
     mlirOperationWalk(mlirModuleGetOperation(module), note_callee, &callees, MlirWalkPreOrder);
     for (MlirOperation op = mlirBlockGetFirstOperation(mlirModuleGetBody(module)), next; !mlirOperationIsNull(op);
          op = next) {
       next = mlirOperationGetNextInBlock(op);
-      if (!nn_is(op, "func.func") || !(rewrite_is_private(op) || nn_is_scan_body(op)) || is_called(&callees, op))
-        continue;
+      if (!wants_caller(op) || is_called(&callees, op)) continue;
       mlirOperationDestroy(op);
       changed = true;
     }
@@ -184,8 +190,9 @@ bool nn_pass_simplify(MlirModule module, const NnPassRun *run) {
   (void)run;
   NN_FOREACH_OP (op, mlirModuleGetBody(module)) {
     if (!nn_is(op, "func.func") || mlirBlockIsNull(nn_function_body(op))) continue;
-    for (int round = 0; round < MAX_ROUNDS && simplify_block(nn_function_body(op)); round++) continue;
-    rewrite_erase_dead(nn_function_body(op));
+    int round = 0;
+    while (round < MAX_ROUNDS && simplify_block(nn_function_body(op))) round++;
+    if (round == MAX_ROUNDS) rewrite_erase_dead(nn_function_body(op));
   }
   simplify_erase_uncalled(module);
   return true;
