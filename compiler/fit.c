@@ -76,8 +76,11 @@ static bool ends_here(const Search *s, int64_t value) {
 
 bool fit_search(int64_t bytes, int64_t start, FitPlanFn plan, void *context, FitPlan *best, FitPlan *next) {
   Search s = {0};
-  for (int64_t value = start; s.low.value < FIT_MOST && s.high.value - s.low.value != 1;
-       value = next_value(&s, bytes)) {
+  FitPlan first = {.rough = true, .value = start};
+  plan_one(plan, context, &first);
+  if (first.arena) s.last = first, s.plans = 1;   // it says where to look, and nothing of what fits
+  for (int64_t value = first.arena ? next_value(&s, bytes) : start;
+       s.low.value < FIT_MOST && s.high.value - s.low.value != 1; value = next_value(&s, bytes)) {
     FitPlan p = {.value = value}, q = {.value = value + 1};
     bool both = ends_here(&s, value);
     if (both) plan_both(plan, context, &p, &q);

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 typedef struct FitPlan {
+  bool rough;                    // asked for: about the arena of training, to look from
   int64_t value, arena, stays;   // bytes; stays: of parameters and optimizer state
   bool planned;                  // the arena is known; whoever plans again wants the time
   double seconds;                // of a step, predicted; 0: not asked for
@@ -16,9 +17,9 @@ typedef struct FitPlan {
 typedef bool (*FitPlanFn)(void *context, FitPlan *plan);
 
 // The largest value whose arena takes at most `bytes`, and the next one, whose does not (value 0: one cannot be
-// planned). Requires that more of the dimension never takes less. Begins with `start` (at least 1) and plans as few as
-// it can, two at a time in two processes: an arena is nearly linear. False: not even 1 can be planned, or fits; then
-// *best is that plan, its arena 0 where there is none.
+// planned). Requires that more of the dimension never takes less. Begins with a rough plan of `start` (at least 1) and
+// plans as few as it can, two at a time in two processes: an arena is nearly linear. False: not even 1 can be planned,
+// or fits; then *best is that plan, its arena 0 where there is none.
 bool fit_search(int64_t bytes, int64_t start, FitPlanFn plan, void *context, FitPlan *best, FitPlan *next);
 
 #endif

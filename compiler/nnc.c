@@ -23,6 +23,7 @@
 #include "passes/remat/remat.h"
 #include "support/bytes.h"
 #include "support/clock.h"
+#include "support/integers.h"
 #include "support/text.h"
 #include "support/version.h"
 
@@ -435,6 +436,33 @@ typedef struct Fit {
   FILE *nowhere;
 } Fit;
 
+// Leaves training, and what it calls.
+static void erase_others(MlirModule module) {
+  NnFunctions functions = nn_public_functions(module);
+  MlirOperation eval = nn_module_function(module, "eval");
+  for (int f = 0; f < functions.n; f++)
+    if (nn_is_predict(functions.items[f]) || mlirOperationEqual(functions.items[f], eval))
+      mlirOperationDestroy(functions.items[f]);
+}
+
+// What is alive at once: all but what offsets, and overwriting operands in the end, make of it.
+static void estimate(MlirModule module, const NnTarget *target, FitPlan *plan) {
+  PlanPersistent persistent;
+  plan_persistent_build(&persistent, module, target);
+  plan->stays = persistent.total;
+  NnFunctions functions = nn_public_functions(module);
+  for (int f = 0; f < functions.n; f++) {
+    PlanProgram p;
+    PlanLayout l;
+    plan_program_build(&p, module, functions.items[f], target);
+    plan_layout_build(&p, NULL, p.n_steps, PLAN_INPLACE_DECIDE, &l);
+    plan->arena = larger(plan->arena, plan_persistent_end(&persistent, functions.items[f]) + plan_layout_peak(&p, &l));
+    plan_layout_free(&l);
+    plan_program_free(&p);
+  }
+  plan_persistent_free(&persistent);
+}
+
 static bool plan_for_fit(const Options *options, Diagnostics *d, const AstFile *file, MlirContext ctx,
                          CodegenTarget *target, int64_t bytes, FitPlan *plan) {
   MlirModule module = elaborate(ctx, file, options->defines.list, options->defines.n, options->dtype);
@@ -442,10 +470,12 @@ static bool plan_for_fit(const Options *options, Diagnostics *d, const AstFile *
   bool ok = !mlirOperationIsNull(nn_module_train(module));
   if (!ok) diag_error(d, DIAG_COMMAND_LINE, "nnc fit: '%s' has no train section", options->input);
   set_ranks(options, module);
+  if (plan->rough) erase_others(module);
   Planning planning = {.options = options, .d = d, .target = target, .ok = true};
   ok = ok && read_cost_files(options, target, d, &planning.costs) && can_be_predicted(options, d, target) &&
        run_passes(options, codegen_target_facts(target), module, &planning);
-  if (ok) {
+  if (ok && plan->rough) estimate(module, codegen_target_facts(target), plan);
+  else if (ok) {
     int64_t ranks = options->ranks > 1 ? options->ranks : 1;
     plan->arena = nn_attr_i64(mlirModuleGetOperation(module), ATTR_arena, 0);
     plan->stays = nn_attr_i64(mlirModuleGetOperation(module), ATTR_persistent, 0);
@@ -472,7 +502,8 @@ static bool plan_value(void *context, FitPlan *plan) {
   if (o.defines.n) memcpy(o.defines.list, fit->options->defines.list, (size_t)o.defines.n * sizeof *o.defines.list);
   o.defines.list[o.defines.n++] =
       (Define){.name = o.fit, .text = text, .number = (double)plan->value, .is_number = true};
-  bool first = plan->value == 1;   // what is wrong with a larger value is no mistake of the user's
+  if (plan->rough) o.emit = EMIT_problem;          // what is behind the order is left out
+  bool first = !plan->rough && plan->value == 1;   // what is wrong with a larger value is no mistake of the user's
   Diagnostics *d = first ? fit->first : diag_create(fit->nowhere, o.color, 1);
   AstFile *file = first ? fit->file : ast_parse(d, o.input);
   MlirContext ctx = context_create(&o);
