@@ -35,11 +35,14 @@ typedef struct AstBody {
 } AstBody;   // { … }; pos of '{', end of '}'
 
 // A tensor type: f32[N, 1, 28, 28], i32[] (a scalar), or [N, C, H, W] (any element type).
-// In a signature a dimension that is a plain name not yet bound is bound by the argument's size.
+// In a signature a dimension that is a plain name not yet bound is bound by the argument's size, and "..." stands for
+// any number of axes.
 typedef struct AstType {
   const char *dtype;   // NULL: not given
   AstExpr **dims;
   int n_dims;
+  bool has_rest;   // "..." stands in front of dimension `rest`
+  int rest;
   AstPos pos;
 } AstType;
 

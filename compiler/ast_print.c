@@ -192,8 +192,10 @@ static void print_type(Printer *p, const AstType *type) {
   fprintf(p->out, "%s[", type->dtype ? type->dtype : "");
   for (int i = 0; i < type->n_dims; i++) {
     if (i > 0) fputs(", ", p->out);
+    if (type->has_rest && type->rest == i) fputs("..., ", p->out);
     print_spelling(p, type->dims[i]);
   }
+  if (type->has_rest && type->rest == type->n_dims) fputs(type->n_dims ? ", ..." : "...", p->out);
   fputs("]", p->out);
 }
 

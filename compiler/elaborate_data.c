@@ -115,6 +115,7 @@ static bool input_from_parameter(Elaborator *e, DataInput *input, const AstType 
       input->unknown = type->dims[i];   // bound by the call: tells nothing
       return true;
     }
+  if (type->has_rest) return true;
   NnDtype dtype = input->type.dtype;
   if (!eval_type(e, type, &input->type)) return false;
   if (input->fixed_dtype) input->type.dtype = dtype;

@@ -370,6 +370,7 @@ static bool add_dimension(Elaborator *e, const AstType *t, const AstExpr *x, Val
 bool eval_type(Elaborator *e, const AstType *t, NnType *result) {
   NnDtype dtype;
   if (!type_dtype(e, t, &dtype)) return false;
+  if (t->has_rest) return elaborator_error(e, t->pos, "'...' takes its axes from an argument; here all must be given");
   *result = nn_scalar(dtype);
   for (int i = 0; i < t->n_dims; i++) {
     Value v;

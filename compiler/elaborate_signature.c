@@ -11,7 +11,7 @@ static Variable *find_dim(Elaborator *e, const AstExpr *x) {
 
 // "[N=8, C, 28]": what the signature asks for, as far as it is known.
 static const char *describe_expected(Elaborator *e, const AstType *t) {
-  const char *text = t->dtype ? t->dtype : "";
+  const char *text = elaborator_format(e, "%s[", t->dtype ? t->dtype : "");
   for (int i = 0; i < t->n_dims; i++) {
     const AstExpr *x = t->dims[i];
     Variable *v = find_dim(e, x);
@@ -19,9 +19,10 @@ static const char *describe_expected(Elaborator *e, const AstType *t) {
                       : x->kind == AST_INT ? elaborator_format(e, "%lld", (long long)x->integer)
                                            : "…";
     if (v && v->value.kind == VALUE_INT) dim = elaborator_format(e, "%s=%lld", dim, (long long)v->value.i);
-    text = elaborator_format(e, "%s%s%s", text, i ? ", " : "[", dim);
+    text = elaborator_format(e, "%s%s%s%s", text, i ? ", " : "", t->has_rest && t->rest == i ? "..., " : "", dim);
   }
-  return elaborator_format(e, "%s%s", text, t->n_dims ? "]" : "[]");
+  bool ends = t->has_rest && t->rest == t->n_dims;
+  return elaborator_format(e, "%s%s%s]", text, ends && t->n_dims ? ", " : "", ends ? "..." : "");
 }
 
 // Mistakes in an argument are the caller's: they are reported outside the block that is being entered.
@@ -75,10 +76,13 @@ static bool solve(Elaborator *e, const AstExpr *x, int64_t size, int64_t *value)
   return solve(e, left ? x->binary.x : x->binary.y, rest, value);
 }
 
+// The axis of a tensor that dimension i is.
+static int axis_of(const AstType *t, int i, int rank) { return t->has_rest && i >= t->rest ? rank - t->n_dims + i : i; }
+
 // A dimension that the axis tells: its name, or arithmetic with one unknown name. *bound: it did.
-static bool bind_unknown(Elaborator *e, const AstItem *b, const AstParameter *p, const CallArg *arg, int axis,
-                         int64_t size, bool *bound) {
-  const AstExpr *x = p->type.dims[axis], *name;
+static bool bind_unknown(Elaborator *e, const AstItem *b, const AstParameter *p, const CallArg *arg, const AstExpr *x,
+                         int axis, int64_t size, bool *bound) {
+  const AstExpr *name;
   int64_t value;
   *bound = count_unknown(e, x, &name) == 1 && can_solve(e, x);
   if (!*bound) return true;
@@ -99,9 +103,8 @@ static void note_origin(Elaborator *e, const Variable *v, const char *what) {
   elaborator_note(e, v->pos, "%s comes from %s", what, v->origin ? v->origin : "here");
 }
 
-static bool check_axis(Elaborator *e, const AstItem *b, const AstParameter *p, const CallArg *arg, int axis,
-                       int64_t size) {
-  const AstExpr *x = p->type.dims[axis];
+static bool check_axis(Elaborator *e, const AstItem *b, const AstParameter *p, const CallArg *arg, const AstExpr *x,
+                       int axis, int64_t size) {
   Variable *v = find_dim(e, x);
   int64_t expected;
   if (!eval_int(e, x, "a dimension", &expected)) return false;
@@ -165,17 +168,21 @@ bool shapes_do_not_fit(Elaborator *e, AstPos pos, const char *operator, const Nn
 // Unknown dimensions first, wherever they stand and for as long as one tells another; then all others, which may use
 // them.
 static bool bind_axes(Elaborator *e, const AstItem *b, const AstParameter *p, const CallArg *arg, const NnType *type) {
+  const AstType *t = &p->type;
   bool bound[NN_MAX_RANK] = {false};
   for (bool any = true; any;) {
     any = false;
-    for (int i = 0; i < type->rank; i++) {
+    for (int i = 0; i < t->n_dims; i++) {
       if (bound[i]) continue;
-      if (!bind_unknown(e, b, p, arg, i, type->dim[i], &bound[i])) return false;
+      int axis = axis_of(t, i, type->rank);
+      if (!bind_unknown(e, b, p, arg, t->dims[i], axis, type->dim[axis], &bound[i])) return false;
       any |= bound[i];
     }
   }
-  for (int i = 0; i < type->rank; i++)
-    if (!bound[i] && !check_axis(e, b, p, arg, i, type->dim[i])) return false;
+  for (int i = 0; i < t->n_dims; i++) {
+    int axis = axis_of(t, i, type->rank);
+    if (!bound[i] && !check_axis(e, b, p, arg, t->dims[i], axis, type->dim[axis])) return false;
+  }
   return true;
 }
 
@@ -219,9 +226,9 @@ bool signature_bind(Elaborator *e, const AstItem *b, const AstParameter *p, cons
     return false;
   }
   NnType type = nn_value_type(value->tensor);
-  if (type.rank != t->n_dims) {
+  if (t->has_rest ? type.rank < t->n_dims : type.rank != t->n_dims) {
     argument_error(e, b, p, arg->pos, describe_expected(e, t), *value,
-                   elaborator_format(e, ": %d axes, not %d", type.rank, t->n_dims));
+                   elaborator_format(e, ": %d axes, not %s%d", type.rank, t->has_rest ? "at least " : "", t->n_dims));
     elaborator_note(e, t->pos, "declared here");
     return false;
   }

@@ -374,7 +374,7 @@ static bool says_its_shapes(Elaborator *e, const AstItem *model) {
   for (int i = 0; i < model->n_parameters; i++) {
     const AstParameter *p = &model->parameters[i];
     if (p->otherwise) continue;
-    if (!p->has_type || !p->type.dtype) return false;
+    if (!p->has_type || !p->type.dtype || p->type.has_rest) return false;
     for (int k = 0; k < p->type.n_dims; k++)
       if (!is_constant(e, p->type.dims[k])) return false;
   }

@@ -90,8 +90,17 @@ static AstExpr *parse_call(Parser *p, AstName callee, AstExpr *piped) {
 
 // --- Primary and postfix
 
-// Items up to the closing bracket: expr { "," expr } [ "," ]. trailing: the last one was followed by a comma.
-static bool parse_items(Parser *p, TokenKind close, AstExpr *list, bool *trailing) {
+// "..." in front of dimension n of a type.
+static bool parse_rest(Parser *p, AstType *type, int n) {
+  if (type->has_rest) return parser_error(p, p->token.pos, "'...' can stand once in a type");
+  type->has_rest = true;
+  type->rest = n;
+  return parser_accept(p, TOKEN_ELLIPSIS);
+}
+
+// Items up to the closing bracket: expr { "," expr } [ "," ]. trailing: the last one was followed by a comma. type:
+// whose dimensions they are, of which one may be "...", NULL: none.
+static bool parse_items(Parser *p, TokenKind close, AstExpr *list, bool *trailing, AstType *type) {
   int below = 0;
   bool in_header = p->in_header;
   p->in_header = false;
@@ -99,11 +108,15 @@ static bool parse_items(Parser *p, TokenKind close, AstExpr *list, bool *trailin
   parser_advance(p);
   *trailing = false;
   while (!parser_at(p, close)) {
-    AstExpr *item = parse_expr(p);
-    if (!item) return false;
-    list->list.items = pool_append(p->pool, list->list.items, list->list.n, sizeof *list->list.items);
-    list->list.items[list->list.n++] = item;
-    below = larger(below, item->depth);
+    if (type && parser_at(p, TOKEN_ELLIPSIS)) {
+      if (!parse_rest(p, type, list->list.n)) return false;
+    } else {
+      AstExpr *item = parse_expr(p);
+      if (!item) return false;
+      list->list.items = pool_append(p->pool, list->list.items, list->list.n, sizeof *list->list.items);
+      list->list.items[list->list.n++] = item;
+      below = larger(below, item->depth);
+    }
     *trailing = parser_accept(p, TOKEN_COMMA);
     if (!*trailing) break;
   }
@@ -117,7 +130,7 @@ static bool parse_items(Parser *p, TokenKind close, AstExpr *list, bool *trailin
 static AstExpr *parse_parentheses(Parser *p) {
   AstExpr *tuple = parser_new_expr(p, AST_TUPLE, p->token.pos);
   bool trailing;
-  if (!parse_items(p, TOKEN_RPAREN, tuple, &trailing)) return NULL;
+  if (!parse_items(p, TOKEN_RPAREN, tuple, &trailing, NULL)) return NULL;
   return tuple->list.n == 1 && !trailing ? tuple->list.items[0] : tuple;
 }
 
@@ -125,7 +138,7 @@ static AstExpr *parse_parentheses(Parser *p) {
 static AstExpr *parse_list(Parser *p) {
   AstExpr *list = parser_new_expr(p, AST_LIST, p->token.pos);
   bool trailing;
-  return parse_items(p, TOKEN_RBRACKET, list, &trailing) ? list : NULL;
+  return parse_items(p, TOKEN_RBRACKET, list, &trailing, NULL) ? list : NULL;
 }
 
 // y += 1, y++ and y-- of other languages, where the '=' or the second sign is no expression.
@@ -388,7 +401,8 @@ AstExpr *parse_tuple(Parser *p) {
   return parser_set_depth(p, tuple, below) ? tuple : NULL;
 }
 
-// type := [ NAME ] "[" [ expr { "," expr } ] "]"
+// type := [ NAME ] "[" [ dimension { "," dimension } [ "," ] ] "]"
+// dimension := expr | "..."
 bool parse_type(Parser *p, AstType *type) {
   *type = (AstType){.pos = p->token.pos};
   if (parser_at(p, TOKEN_NAME)) {
@@ -402,8 +416,9 @@ bool parse_type(Parser *p, AstType *type) {
       diag_hint(p->diagnostics, "one number is %.60s[], ten are %.60s[10]", type->dtype, type->dtype);
     return false;
   }
-  AstExpr *dims = parse_list(p);
-  if (!dims) return false;
+  AstExpr *dims = parser_new_expr(p, AST_LIST, p->token.pos);
+  bool trailing;
+  if (!parse_items(p, TOKEN_RBRACKET, dims, &trailing, type)) return false;
   type->dims = dims->list.items;
   type->n_dims = dims->list.n;
   return true;
