@@ -22,7 +22,8 @@ typedef struct Segment {   // bytes at addresses [begin, end) hold `owner`: a va
 enum { SCRATCH = -1 };
 
 typedef struct Replay {
-  PlanProgram *p;   // Borrowed
+  PlanProgram *p;    // Borrowed
+  int64_t *offset;   // Owned; of each value, as it stands in the module
   int n_segments, capacity;
   Segment *segments;      // Owned; sorted, apart
   int64_t arena, far;     // bytes
@@ -87,9 +88,11 @@ static bool holds(const Replay *r, int64_t begin, int64_t bytes, int owner) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Offsets as they stand in the module
 
-static int64_t offset_of(const Replay *r, int value) {
-  const PlanValue *v = &r->p->values[value];
-  if (v->arg >= 0) return nn_arg_i64(r->p->func, v->arg, ATTR_offset, -1);
+static int64_t offset_of(const Replay *r, int value) { return r->offset[value]; }
+
+static int64_t read_offset(const PlanProgram *p, int value) {
+  const PlanValue *v = &p->values[value];
+  if (v->arg >= 0) return nn_arg_i64(p->func, v->arg, ATTR_offset, -1);
   intptr_t at = mlirOpResultGetResultNumber(v->value);
   MlirAttribute list = nn_attribute(mlirOpResultGetOwner(v->value), ATTR_offset);
   return !mlirAttributeIsNull(list) && mlirAttributeIsADenseI64Array(list) && at < mlirDenseArrayGetNumElements(list)
@@ -285,6 +288,8 @@ static bool check_function(MlirModule module, MlirOperation func, const NnTarget
   Replay r = {.p = &p,
               .arena = nn_attr_i64(body ? func : mlirModuleGetOperation(module), body ? ATTR_bound : ATTR_arena, 0),
               .far = body ? 0 : nn_attr_i64(mlirModuleGetOperation(module), ATTR_far_arena, 0)};
+  r.offset = allocate_array((size_t)p.n_values, sizeof *r.offset);
+  for (int v = 0; v < p.n_values; v++) r.offset[v] = read_offset(&p, v);
   for (int a = 0; a < p.n_args; a++) write_bytes(&r, offset_of(&r, a), p.values[a].bytes, a);
   for (int a = 0; a < p.n_args; a++) {
     if (!holds(&r, offset_of(&r, a), p.values[a].bytes, a)) mistake(&r, "argument %d lies over another", a);
@@ -299,6 +304,7 @@ static bool check_function(MlirModule module, MlirOperation func, const NnTarget
   if (!r.message) check_end(&r);
   if (!r.message) check_lanes(&r);
   free(r.segments);
+  free(r.offset);
   plan_program_free(&p);
   *message = r.message;
   return !r.message;
