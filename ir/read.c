@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "ir/internal.h"
-#include "support/text.h"
+#include "support/alloc.h"
 
 _Noreturn void nn_bug(const char *format, ...) {
   va_list args;
@@ -32,7 +32,11 @@ void nn_set_attribute(MlirOperation op, const char *name, MlirAttribute value) {
   mlirOperationSetAttributeByName(op, nn_string_ref(name), value);
 }
 
-char *nn_string_copy(MlirStringRef text) { return text_format("%.*s", (int)text.length, text.data); }
+char *nn_string_copy(MlirStringRef text) {
+  char *copy = allocate_array(text.length + 1, 1);
+  memcpy(copy, text.data, text.length);
+  return copy;
+}
 
 MlirValue nn_operand(MlirOperation op, intptr_t i) { return mlirOperationGetOperand(op, i); }
 

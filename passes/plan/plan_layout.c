@@ -436,6 +436,8 @@ char *plan_argument_name(MlirOperation func, int arg) {
 }
 
 const void *plan_argument_key(MlirOperation func, int arg) {
+  MlirAttribute own = nn_arg_attr(func, arg, ATTR_name);
+  if (!mlirAttributeIsNull(own) && mlirAttributeIsAString(own)) return own.ptr;
   char *name = plan_argument_name(func, arg);
   MlirAttribute unique = mlirStringAttrGet(mlirOperationGetContext(func), nn_string_ref(name));
   free(name);
@@ -467,7 +469,7 @@ void plan_persistent_build(PlanPersistent *p, MlirModule module, const NnTarget 
   *p = (PlanPersistent){0};
   NnFunctions functions = nn_public_functions(module);
   for (int f = 0; f < functions.n; f++) {
-    for (int a = 0; a < nn_function_n_args(functions.items[f]); a++) {
+    for (int a = 0, n = nn_function_n_args(functions.items[f]); a < n; a++) {
       char role[16];
       if (!nn_is_persistent_role(nn_arg_str(functions.items[f], a, ATTR_role, role, sizeof role, "input"))) continue;
       NnType t = nn_value_type(mlirBlockGetArgument(nn_function_body(functions.items[f]), a));

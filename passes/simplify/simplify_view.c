@@ -58,24 +58,23 @@ static bool inserts_ones(const NnType *narrow, const NnType *wide, int64_t *at) 
 }
 
 static MlirValue rule_broadcast(MlirOperation op, MlirValue x) {
-  MlirOperation inner;
+  MlirOperation inner = nn_value_def(x);
+  NnOp of_x = nn_op_of(inner);
+  if (mlirTypeEqual(mlirValueGetType(x), mlirValueGetType(nn_result(op, 0)))) return x;
+  if (of_x != NN_OP_broadcast && of_x != NN_OP_reshape) return none();
   NnType from = nn_value_type(x), to = nn_value_type(nn_result(op, 0));
-  if (nn_type_equal(&from, &to)) return x;
   int64_t dims[NN_MAX_RANK], at[NN_MAX_RANK];
   nn_attr_i64s(op, "dims", dims, NN_MAX_RANK);
   NnBuilder b = rewrite_builder(op);
-  if (simplify_is(x, NN_OP_broadcast, &inner)) {
+  if (of_x == NN_OP_broadcast) {
     int n = nn_attr_i64s(inner, "dims", at, NN_MAX_RANK);
     for (int i = 0; i < n; i++) at[i] = dims[at[i]];
     return nn_broadcast(&b, nn_operand(inner, 0), to, at);
   }
-  if (simplify_is(x, NN_OP_reshape, &inner)) {
-    NnType narrow = nn_value_type(nn_operand(inner, 0));
-    if (!inserts_ones(&narrow, &from, at)) return none();
-    for (int i = 0; i < narrow.rank; i++) at[i] = dims[at[i]];
-    return nn_broadcast(&b, nn_operand(inner, 0), to, at);
-  }
-  return none();
+  NnType narrow = nn_value_type(nn_operand(inner, 0));
+  if (!inserts_ones(&narrow, &from, at)) return none();
+  for (int i = 0; i < narrow.rank; i++) at[i] = dims[at[i]];
+  return nn_broadcast(&b, nn_operand(inner, 0), to, at);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
