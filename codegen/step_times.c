@@ -66,18 +66,35 @@ static double copy_seconds(const CodegenTarget *target, MlirOperation op, NnLane
   return nn_far_seconds(&target->machine.far, lane == NN_LANE_OUT, (double)nn_type_bytes(&t), drag);
 }
 
+// Of kernels, by what calls name: a kernel takes the same at each of its calls.
+typedef struct KernelTimes {
+  PtrMap ids;
+  int n;
+  double *seconds;   // Owned
+} KernelTimes;
+
+static double run_seconds(const CodegenTarget *target, MlirOperation op, KernelTimes *kernels) {
+  if (!nn_is(op, "func.call")) return target_seconds(target, op);
+  const void *callee = nn_attribute(op, "callee").ptr;
+  int known = ptr_map_get(&kernels->ids, callee);
+  if (known >= 0) return kernels->seconds[known];
+  ptr_map_set(&kernels->ids, callee, kernels->n);
+  return *ARRAY_ADD(kernels->seconds, kernels->n) = target_seconds(target, op);
+}
+
 StepTimes codegen_step_times(const CodegenTarget *target, MlirOperation func, int64_t ranks) {
   StepTimes p = {0};
   NnStepList list = nn_flatten(func);
   LaneStep *steps = allocate_array((size_t)list.n + 1, sizeof *steps);
   double *seconds = allocate_array((size_t)list.n + 1, sizeof *seconds), drag = 0;
+  KernelTimes kernels = {0};
   int n = 0;   // by number in the plan
   for (int i = 0; i < list.n; i++) {
     const NnStep *s = &list.items[i];
     if (s->role != NN_STEP_RUN && s->role != NN_STEP_TAP) continue;
     NnLane lane = nn_lane_of(s->op);
     double sent, copied = copy_seconds(target, s->op, lane, &drag);
-    seconds[n] = copied > 0 || s->role != NN_STEP_RUN ? copied : target_seconds(target, s->op);
+    seconds[n] = copied > 0 || s->role != NN_STEP_RUN ? copied : run_seconds(target, s->op, &kernels);
     seconds[n] += machine_exchange_seconds(&target->machine, s->op, ranks, &sent);
     if (lane == NN_LANE_COMPUTE) seconds[n] += drag, drag = 0;
     steps[n] = (LaneStep){.lane = lane, .waits = lane_clock_none};
@@ -97,6 +114,8 @@ StepTimes codegen_step_times(const CodegenTarget *target, MlirOperation func, in
   p.seconds = lanes_makespan(n, steps, seconds, NULL);
   free(steps);
   free(seconds);
+  ptr_map_free(&kernels.ids);
+  free(kernels.seconds);
   nn_steps_free(&list);
   return p;
 }
