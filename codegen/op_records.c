@@ -49,8 +49,7 @@ static void read_conv(MlirOperation op, NncConv *out) {
                    .stride = {stride[d], stride[d + 1]},
                    .pad = {pad[2 * d], pad[2 * d + 1], pad[2 * d + 2], pad[2 * d + 3]},
                    .dilation = {dilation[d], dilation[d + 1]},
-                   .groups = nn_attr_i64(op, "groups", 1),
-                   .weights_layout = ""};
+                   .groups = nn_attr_i64(op, "groups", 1)};
   if (d > 0) out->depth = (NncConvAxis){x.dim[h - 1], y.dim[h - 1], w.dim[2], stride[0], dilation[0], pad[0], pad[1]};
 }
 
@@ -58,12 +57,12 @@ static void read_conv(MlirOperation op, NncConv *out) {
 static void write_conv(const NncConv *c, int64_t scratch, Text *fields, Text *label) {
   text_add(fields,
            "%d,%d,%d,%d, %lld,%lld,%lld,%lld,%lld,%lld,%lld,%lld,%lld, "
-           "{%lld,%lld},{%lld,%lld,%lld,%lld},{%lld,%lld},%lld, \"%s\", %lld",
+           "{%lld,%lld},{%lld,%lld,%lld,%lld},{%lld,%lld},%lld, %lld",
            c->pass, c->dtype, c->result, c->channels_last, (long long)c->n, (long long)c->c, (long long)c->h,
            (long long)c->w, (long long)c->o, (long long)c->oh, (long long)c->ow, (long long)c->kh, (long long)c->kw,
            (long long)c->stride[0], (long long)c->stride[1], (long long)c->pad[0], (long long)c->pad[1],
            (long long)c->pad[2], (long long)c->pad[3], (long long)c->dilation[0], (long long)c->dilation[1],
-           (long long)c->groups, c->weights_layout, (long long)scratch);
+           (long long)c->groups, (long long)scratch);
   const NncConvAxis *d = &c->depth;
   bool deep = nnc_conv_is_3d(c);
   if (deep)

@@ -88,6 +88,14 @@ Library *nnc_library_open(int threads) {
   return lib;
 }
 
+static void drop_reorders(NncOperation *op) {
+  for (int i = 0; i < 3; i++) {
+    if (op->operand[i].reorder_desc) dnnl_primitive_desc_destroy(op->operand[i].reorder_desc);
+    op->operand[i].reorder_desc = NULL;
+    op->operand[i].reordered = false;
+  }
+}
+
 static void free_operation(NncOperation *op) {
   for (int i = 0; i < 3; i++) {
     LibraryOperand *o = &op->operand[i];
@@ -97,8 +105,8 @@ static void free_operation(NncOperation *op) {
   }
   if (op->primitive) dnnl_primitive_destroy(op->primitive);
   if (op->scratchpad) dnnl_memory_destroy(op->scratchpad);
-  library_release(op);
-  if (op->is_conv) free((char *)(uintptr_t)op->conv.weights_layout);
+  drop_reorders(op);
+  if (op->desc) dnnl_primitive_desc_destroy(op->desc);
   free(op);
 }
 
@@ -126,14 +134,6 @@ void nnc_library_close(Library *lib) {
 static int64_t desc_scratchpad(const_dnnl_primitive_desc_t desc) {
   const dnnl_memory_desc_t *m = dnnl_primitive_desc_query_md(desc, dnnl_query_scratchpad_md, 0);
   return m ? (int64_t)dnnl_memory_desc_get_size(m) : 0;
-}
-
-static void drop_reorders(NncOperation *op) {
-  for (int i = 0; i < 3; i++) {
-    if (op->operand[i].reorder_desc) dnnl_primitive_desc_destroy(op->operand[i].reorder_desc);
-    op->operand[i].reorder_desc = NULL;
-    op->operand[i].reordered = false;
-  }
 }
 
 // Reorders run before or after the operation, never during it, so that all share one scratchpad.
@@ -203,30 +203,19 @@ bool library_adopt_winograd(Library *lib, NncOperation *op) {
   return lay_out_workspace(lib, op, winograd_scratch(&op->conv, op->threads));
 }
 
-void library_release(NncOperation *op) {
-  drop_reorders(op);
-  if (op->desc) dnnl_primitive_desc_destroy(op->desc);
-  op->desc = NULL;
-}
-
 // Primitives take their number of threads from OpenMP's setting at the time they are described.
 NncOperation *library_find(Library *lib, const NncConv *c, const NncMatmul *m) {
   int threads = library_threads(lib);
   start(lib);
-  NncConv conv;
-  if (c) {
-    conv = *c;
-    if (!conv.weights_layout || !*conv.weights_layout) conv.weights_layout = "oihw";
-  }
   for (NncOperation *op = lib->operations; op; op = op->next)
     if (op->threads == threads && op->is_conv == (c != NULL) &&
-        (c ? library_conv_equal(&op->conv, &conv) : library_matmul_equal(&op->matmul, m)))
+        (c ? library_conv_equal(&op->conv, c) : library_matmul_equal(&op->matmul, m)))
       return op;
   NncOperation *op = xcalloc(1, sizeof *op);
   op->library = lib;
   op->is_conv = c != NULL;
   op->threads = threads;
-  if (c) op->conv = conv;
+  if (c) op->conv = *c;
   else op->matmul = *m;
   int before = omp_get_max_threads();
   omp_set_num_threads(threads);
@@ -236,7 +225,6 @@ NncOperation *library_find(Library *lib, const NncConv *c, const NncMatmul *m) {
     free(op);
     return NULL;
   }
-  if (c) op->conv.weights_layout = xstrdup(conv.weights_layout);
   op->next = lib->operations;
   lib->operations = op;
   return op;

@@ -34,9 +34,8 @@ int nnc_library_threads(void);
 // For each row of NNC_LIBRARY_RECORDS, nnc_conv_scratch, nnc_matmul_prepare and so on:
 // scratch: workspace in bytes of one execution, a multiple of NNC_ALIGN, 0 if none; the field scratch_bytes is not
 // read.
-//   -1 where the record is inconsistent (a convolution's oh, ow do not follow from the others, or its weights_layout is
-//   not "", "oihw" or a name that nnc_weights_layout_split accepts). About 0.2 ms for a new record of oneDNN's;
-//   repeated calls are looked up. Attention: for nnc_library_threads() threads.
+//   -1 where the record is inconsistent (a convolution's oh, ow do not follow from the others). About 0.2 ms for a new
+//   record of oneDNN's; repeated calls are looked up. Attention: for nnc_library_threads() threads.
 // prepare: for the step loop. NULL with a message in error (size bytes) where the record is inconsistent or needs more
 //   than its scratch_bytes. Made once at start and executed many times, by one thread at a time; equal records share
 //   one. The record must stay.
@@ -50,17 +49,6 @@ typedef struct NncOperation NncOperation;   // lives as long as its library
   const char *nnc_##name##_implementation(const Record *record);
 NNC_LIBRARY_RECORDS(NNC_LIBRARY_FUNCTIONS)
 #undef NNC_LIBRARY_FUNCTIONS
-
-// The layout in which this convolution would like its weights: a name such as "OIhw16i16o", whose elements are exactly
-// those of the logical weights (o, c/groups, kh, kw), none padded, or "oihw" where it does not matter.
-// c->weights_layout is not read. Writes to buf (NNC_LAYOUT_SIZE bytes) and returns it.
-#define NNC_LAYOUT_SIZE 32
-const char *nnc_conv_weights_layout(const NncConv *c, char *buf, size_t size);
-// How a weights layout comes from the logical row-major (o, c/groups, kh, kw): reshape to split, then permute by perm
-// (result axis i is split axis perm[i]), as in NncTensor. False: unknown name, or the channels do not divide. "oihw"
-// gives rank 4 and the identity.
-bool nnc_weights_layout_split(const char *layout, const NncConv *c, int *rank, int64_t split[NNC_MAX_RANK],
-                              int perm[NNC_MAX_RANK]);
 
 // buffers: the addresses in the order of the record; workspace: scratch_bytes bytes aligned to NNC_ALIGN, or NULL when
 // that is 0. Runs on nnc_library_threads() threads and returns when the result is written. False only when the library

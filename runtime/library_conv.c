@@ -13,8 +13,7 @@ bool library_conv_equal(const NncConv *a, const NncConv *b) {
          a->n == b->n && a->c == b->c && a->h == b->h && a->w == b->w && a->o == b->o && a->oh == b->oh &&
          a->ow == b->ow && a->kh == b->kh && a->kw == b->kw && memcmp(a->stride, b->stride, sizeof a->stride) == 0 &&
          memcmp(a->pad, b->pad, sizeof a->pad) == 0 && memcmp(a->dilation, b->dilation, sizeof a->dilation) == 0 &&
-         a->groups == b->groups && strcmp(a->weights_layout, b->weights_layout) == 0 &&
-         memcmp(&a->depth, &b->depth, sizeof a->depth) == 0;
+         a->groups == b->groups && memcmp(&a->depth, &b->depth, sizeof a->depth) == 0;
 }
 
 static bool is_consistent_axis(const NncConvAxis *a) {
@@ -30,6 +29,19 @@ static bool is_consistent(const NncConv *c) {
   for (int i = 0; i < n; i++)
     if (!is_consistent_axis(&axes[i])) return false;
   return true;
+}
+
+static bool describe_weights(dnnl_memory_desc_t *out, const NncConv *c) {
+  static const dnnl_format_tag_t tags[2][2] = {{dnnl_oihw, dnnl_goihw}, {dnnl_oidhw, dnnl_goidhw}};
+  int g = c->groups > 1;
+  dnnl_dims_t dims = {c->groups};
+  dims[g] = c->o / c->groups;
+  dims[g + 1] = c->c / c->groups;
+  NncConvAxis axes[NNC_CONV_AXES];
+  int n = nnc_conv_axes(c, axes);
+  for (int i = 0; i < n; i++) dims[g + 2 + i] = axes[i].kernel;
+  dnnl_data_type_t type = (c->pass == NNC_CONV_WEIGHT_GRAD ? c->result : c->dtype) == NNC_BF16 ? dnnl_bf16 : dnnl_f32;
+  return dnnl_memory_desc_init_by_tag(out, g + 2 + n, dims, type, tags[nnc_conv_is_3d(c)][g]) == dnnl_success;
 }
 
 static bool describe_any(dnnl_memory_desc_t *out, const dnnl_memory_desc_t *like) {
@@ -119,7 +131,7 @@ static bool adopt_product_of(Library *lib, NncOperation *op) {
     pointwise &= axes[i].kernel == 1 && axes[i].before == 0 && axes[i].after == 0;
     dense &= axes[i].stride == 1;
   }
-  if (!pointwise || !c->channels_last || strcmp(c->weights_layout, "oihw") != 0) return false;
+  if (!pointwise || !c->channels_last) return false;
   NncMatmul m = {.dtype = c->dtype, .result = c->result, .batch = 1};
   switch (c->pass) {
   case NNC_CONV_FORWARD:
@@ -181,21 +193,16 @@ bool library_describe_conv(Library *lib, NncOperation *op) {
   NncConvAxis axes[NNC_CONV_AXES], size = nnc_conv_sizes(c);
   int n_axes = nnc_conv_axes(c, axes);
   for (int i = 0; i < n_axes; i++) xd[2 + i] = axes[i].in, yd[2 + i] = axes[i].out;
-  int rank;
-  int64_t split[NNC_MAX_RANK];
-  int perm[NNC_MAX_RANK];
-  if (!nnc_weights_layout_split(c->weights_layout, c, &rank, split, perm)) return false;
   bool narrow = c->dtype == NNC_BF16 || c->dtype == NNC_F16;
   if (c->dtype == NNC_F16 || (narrow && !library_has_bf16())) return describe_converted(lib, op);
-  if (!narrow && c->dtype != NNC_F32)
-    return c->dtype == NNC_F64 && strcmp(c->weights_layout, "oihw") == 0 && library_adopt_direct(lib, op);
+  if (!narrow && c->dtype != NNC_F32) return c->dtype == NNC_F64 && library_adopt_direct(lib, op);
 
   dnnl_data_type_t type = narrow ? dnnl_bf16 : dnnl_f32;
   dnnl_memory_desc_t any_x, any_w, any_y;
   if (dnnl_memory_desc_init_by_tag(&x->given, 2 + n_axes, xd, type, tag) != dnnl_success ||
       dnnl_memory_desc_init_by_tag(&y->given, 2 + n_axes, yd, type, tag) != dnnl_success ||
-      !library_weights_desc(c->weights_layout, c, &w->given) || !describe_any(&any_x, &x->given) ||
-      !describe_any(&any_w, &w->given) || !describe_any(&any_y, &y->given))
+      !describe_weights(&w->given, c) || !describe_any(&any_x, &x->given) || !describe_any(&any_w, &w->given) ||
+      !describe_any(&any_y, &y->given))
     return false;
   // oneDNN 2.6 keeps some sizes in 32 bits.
   int64_t pixels = size.in > size.out ? size.in : size.out, channels = c->c > c->o ? c->c : c->o;
@@ -207,27 +214,5 @@ bool library_describe_conv(Library *lib, NncOperation *op) {
     return true;
   if (narrow) return describe_converted(lib, op);
   for (int i = 0; i < 3; i++) op->operand[i].used = op->operand[i].given;
-  return library_weights_desc("oihw", c, &w->used) && library_adopt_direct(lib, op);
-}
-
-const char *nnc_conv_weights_layout(const NncConv *c, char *buf, size_t size) {
-  NncConv plain = *c;
-  plain.weights_layout = "oihw";
-  NncOperation op = {.is_conv = true, .conv = plain, .threads = nnc_library_threads()};
-  const char *name = "oihw";
-  Library *lib = library_of_questions();
-  if (c->dtype == NNC_F16 || (c->dtype == NNC_BF16 && !library_has_bf16())) {
-    plain.dtype = plain.result = NNC_F32;
-    return nnc_conv_weights_layout(&plain, buf, size);
-  }
-  if (c->dtype != NNC_F64 && library_describe_conv(lib, &op)) {
-    const LibraryOperand *w = &op.operand[c->pass == NNC_CONV_WEIGHT_GRAD ? 2 : 1];
-    if (op.desc) name = library_weights_name(&w->used, c, buf, size);
-    library_release(&op);
-  }
-  if (name != buf) {
-    strncpy(buf, name, size - 1);
-    buf[size - 1] = 0;
-  }
-  return buf;
+  return library_adopt_direct(lib, op);
 }

@@ -33,7 +33,6 @@ typedef void (*LibraryLoops)(const void *record, void *const *buffers, void *wor
 
 struct NncOperation {
   bool is_conv;
-  // with scratch_bytes 0 and weights_layout a static string, so that equal ones compare equal
   NncConv conv;
   NncMatmul matmul;   // with scratch_bytes 0
   int threads;
@@ -109,15 +108,7 @@ NncOperation *library_find(Library *lib, const NncConv *c, const NncMatmul *m); 
 static inline bool library_result_fits(NncDtype dtype, NncDtype result) {
   return result == dtype || (result == NNC_F32 && (dtype == NNC_BF16 || dtype == NNC_F16));
 }
-bool library_has_bf16(void);              // oneDNN multiplies bf16 with the processor's own instructions
-void library_release(NncOperation *op);   // the descriptors of an operation that was only described
-
-// The oneDNN descriptor of weights (o, c/groups, [kd,] kh, kw), or of their gradient, in a named layout; false: no such
-// layout for c.
-bool library_weights_desc(const char *layout, const NncConv *c, dnnl_memory_desc_t *out);
-// The name of a descriptor's layout, if it holds the logical elements and nothing else; "oihw" if it has none. buf: 32
-// bytes.
-const char *library_weights_name(const dnnl_memory_desc_t *desc, const NncConv *c, char *buf, size_t size);
+bool library_has_bf16(void);   // oneDNN multiplies bf16 with the processor's own instructions
 
 // Own loops, for any float type: deterministic for any number of threads. Weights in row-major (o, c/groups, [kd,] kh,
 // kw).

@@ -89,10 +89,9 @@ typedef struct NncConv {   // buffers: forward x, w, y; input gradient dy, w, dx
   NncConvPass pass;
   // of the operands; of what is written: the same, or f32 for the weight gradient of narrow ones
   NncDtype dtype, result;
-  bool channels_last;   // of x, y and their gradients; w is as weights_tag says
+  bool channels_last;   // of x, y and their gradients; w is (o, c/groups, [kd,] kh, kw)
   int64_t n, c, h, w, o, oh, ow, kh, kw;
   int64_t stride[2], pad[4], dilation[2], groups;   // pad: top, bottom, left, right; dilation 1 = dense
-  const char *weights_layout;   // "oihw", or a blocked oneDNN tag name chosen at compile time; "" means "oihw"
   int64_t scratch_bytes;
   NncConvAxis depth;   // of volumes, the axis in front of h, in w too; all 0: images
 } NncConv;

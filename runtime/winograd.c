@@ -149,7 +149,7 @@ bool winograd_fits(const NncConv *c, int threads) {
   const Loops *l = loops_here();
   bool shape = l && c->dtype == NNC_F32 && c->channels_last && !nnc_conv_is_3d(c) && c->kh == 3 && c->kw == 3 &&
                c->stride[0] == 1 && c->stride[1] == 1 && c->dilation[0] == 1 && c->dilation[1] == 1 && c->groups == 1 &&
-               c->c % l->panel == 0 && c->o % l->panel == 0 && strcmp(c->weights_layout, "oihw") == 0;
+               c->c % l->panel == 0 && c->o % l->panel == 0;
   for (int i = 0; i < 4; i++) shape &= c->pad[i] <= 2;
   if (!shape) return false;
   // Transforming the filters costs about as much as 16 tiles: with few tiles direct is as fast, or faster. So it is

@@ -154,8 +154,7 @@ static void convolution(Writer *w, TileType type, int64_t batch, const Shape *sh
                .stride = {stride, stride},
                .dilation = {1, 1},
                .pad = {kernel / 2, kernel / 2, kernel / 2, kernel / 2},
-               .groups = 1,
-               .weights_layout = "oihw"};
+               .groups = 1};
   int64_t bytes = tile_element_bytes(type), pixels = batch * result * result, taps = kernel * kernel,
           x = batch * size * size * channels * bytes, y = pixels * outputs * bytes, weights = outputs * channels * taps;
   int64_t sizes[3][3] = {{x, weights * bytes, y}, {y, weights * bytes, x}, {x, y, weights * 4}};

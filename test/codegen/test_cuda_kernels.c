@@ -26,8 +26,7 @@ static NncConv make_conv(NncConvPass pass, NncDtype dtype, NncDtype result, bool
                .o = shape[3],
                .kh = shape[4],
                .kw = shape[5],
-               .groups = groups,
-               .weights_layout = ""};
+               .groups = groups};
   for (int i = 0; i < 2; i++) c.stride[i] = strides[i], c.dilation[i] = strides[2 + i];
   for (int i = 0; i < 4; i++) c.pad[i] = pad[i];
   c.oh = (c.h + pad[0] + pad[1] - c.dilation[0] * (c.kh - 1) - 1) / c.stride[0] + 1;

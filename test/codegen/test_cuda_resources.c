@@ -37,8 +37,7 @@ static void add_conv(EmittedKernels *kernels) {
                .stride = {1, 1},
                .pad = {1, 1, 1, 1},
                .dilation = {1, 1},
-               .groups = 1,
-               .weights_layout = ""};
+               .groups = 1};
   OpRecord record = {.kind = NNC_STEP_CONV, .conv = c};
   char *name = cuda_library_conv.name(test_target(), nn_null_operation(), &record);
   kernels->items = reallocate_array(kernels->items, (size_t)kernels->n + 1, sizeof *kernels->items);

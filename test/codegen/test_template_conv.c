@@ -163,8 +163,7 @@ static void test_conv(ConvShape s) {   // what is 0 and cannot be is 1
                .stride = {s.stride[0], s.stride[1]},
                .pad = {s.pad[0], s.pad[0], s.pad[1], s.pad[1]},
                .dilation = {s.dilation[0], s.dilation[1]},
-               .groups = s.groups,
-               .weights_layout = "oihw"};
+               .groups = s.groups};
   int64_t nx = s.n * s.h * s.w * s.c, ny = s.n * s.oh * s.ow * s.o, nw = s.o * s.c / s.groups * s.kh * s.kw;
   Array x = array(s.type, nx, 1), w = array(s.type, nw, 2), dy = array(s.type, ny, 3), y = array(s.type, ny, 0),
         dx = array(s.type, nx, 0), dw = array(TILE_F32, nw, 0);

@@ -46,32 +46,12 @@ static void reference_conv(const NncConv *c, const double *a, const double *b, d
     }
 }
 
-// Where element i of the permuted weights comes from.
-static int64_t logical_index(int64_t i, int rank, const int64_t *split, const int *perm) {
-  int64_t coordinate[NNC_MAX_RANK] = {0}, index = 0;
-  for (int d = rank - 1; d >= 0; d--) {
-    coordinate[perm[d]] = i % split[perm[d]];
-    i /= split[perm[d]];
-  }
-  for (int d = 0; d < rank; d++) index = index * split[d] + coordinate[d];
-  return index;
-}
-
-static double *permute(const double *v, int64_t n, int rank, const int64_t *split, const int *perm) {
-  double *out = malloc(sizeof *out * (size_t)n);
-  for (int64_t i = 0; i < n; i++) out[i] = v[logical_index(i, rank, split, perm)];
-  return out;
-}
-
-static void check_conv(NncConv c, bool preferred) {
+static void check_conv(NncConv c) {
   c.oh = (c.h + c.pad[0] + c.pad[1] - c.dilation[0] * (c.kh - 1) - 1) / c.stride[0] + 1;
   c.ow = (c.w + c.pad[2] + c.pad[3] - c.dilation[1] * (c.kw - 1) - 1) / c.stride[1] + 1;
   NncConvAxis *d = &c.depth;
   bool deep = nnc_conv_is_3d(&c);
   if (deep) d->out = (d->in + d->before + d->after - d->dilation * (d->kernel - 1) - 1) / d->stride + 1;
-  char layout[NNC_LAYOUT_SIZE] = "oihw";
-  if (preferred) nnc_conv_weights_layout(&c, layout, sizeof layout);
-  c.weights_layout = layout;
   static const NnOp passes[2][3] = {{[NNC_CONV_FORWARD] = NN_OP_conv2d,
                                      [NNC_CONV_INPUT_GRAD] = NN_OP_conv2d_input_grad,
                                      [NNC_CONV_WEIGHT_GRAD] = NN_OP_conv2d_weight_grad},
@@ -80,20 +60,13 @@ static void check_conv(NncConv c, bool preferred) {
                                      [NNC_CONV_WEIGHT_GRAD] = NN_OP_conv3d_weight_grad}};
   note_shape(passes[deep][c.pass], deep ? 9 : 7,
              (int64_t[]){c.n, c.c, c.h, c.w, c.o, c.kh, c.kw, c.depth.in, c.depth.kernel});
-  int rank, perm[NNC_MAX_RANK];
-  int64_t split[NNC_MAX_RANK];
-  CHECK(nnc_weights_layout_split(layout, &c, &rank, split, perm), "%s", layout);
-
   NncConvAxis all = nnc_conv_sizes(&c);
   int64_t nx = c.n * c.c * all.in, ny = c.n * c.o * all.out, nw = c.o * (c.c / c.groups) * all.kernel;
   int64_t sizes[3][3] = {{nx, nw, ny}, {ny, nw, nx}, {nx, ny, nw}}, *size = sizes[c.pass];
   double *a = random_values(size[0], 1, c.dtype), *b = random_values(size[1], 2, c.dtype),
          *want = malloc(sizeof *want * (size_t)size[2]);
   reference_conv(&c, a, b, want, size[2]);
-  double *b_laid = c.pass == NNC_CONV_WEIGHT_GRAD ? NULL : permute(b, nw, rank, split, perm);
-  double *want_laid = c.pass == NNC_CONV_WEIGHT_GRAD ? permute(want, nw, rank, split, perm) : want;
-  void *buffers[3] = {to_type(a, size[0], c.dtype), to_type(b_laid ? b_laid : b, size[1], c.dtype),
-                      to_type(NULL, size[2], c.result)};
+  void *buffers[3] = {to_type(a, size[0], c.dtype), to_type(b, size[1], c.dtype), to_type(NULL, size[2], c.result)};
 
   c.scratch_bytes = nnc_conv_scratch(&c);
   CHECK(c.scratch_bytes >= 0 && c.scratch_bytes % NNC_ALIGN == 0, "%lld", (long long)c.scratch_bytes);
@@ -104,20 +77,19 @@ static void check_conv(NncConv c, bool preferred) {
 
   double worst = 0, scale = 1e-30;
   for (int64_t i = 0; i < size[2]; i++) {
-    double d = fabs(value_at(buffers[2], i, c.result) - want_laid[i]);
+    double d = fabs(value_at(buffers[2], i, c.result) - want[i]);
     if (!(d <= worst)) worst = d;
-    if (fabs(want_laid[i]) > scale) scale = fabs(want_laid[i]);
+    if (fabs(want[i]) > scale) scale = fabs(want[i]);
   }
   // it rounds about twice as far, docs/performance.md
   bool is_winograd = strcmp(nnc_conv_implementation(&c), "winograd") == 0;
   CHECK(worst / scale < bound(c.result, is_winograd ? 4e-6 : 2e-6),
-        "pass %d n%d c%d %dx%dx%d o%d k%dx%dx%d s%d,%d p%d,%d,%d,%d d%d g%d %s %s (%s): %g", c.pass, (int)c.n, (int)c.c,
+        "pass %d n%d c%d %dx%dx%d o%d k%dx%dx%d s%d,%d p%d,%d,%d,%d d%d g%d %s (%s): %g", c.pass, (int)c.n, (int)c.c,
         (int)c.depth.in, (int)c.h, (int)c.w, (int)c.o, (int)c.depth.kernel, (int)c.kh, (int)c.kw, (int)c.stride[0],
         (int)c.stride[1], (int)c.pad[0], (int)c.pad[1], (int)c.pad[2], (int)c.pad[3], (int)c.dilation[0], (int)c.groups,
-        c.channels_last ? "nhwc" : "nchw", layout, nnc_conv_implementation(&c), worst / scale);
+        c.channels_last ? "nhwc" : "nchw", nnc_conv_implementation(&c), worst / scale);
   for (int i = 0; i < 3; i++) free(buffers[i]);
-  if (want_laid != want) free(want_laid);
-  free(a), free(b), free(want), free(b_laid);
+  free(a), free(b), free(want);
   nnc_library_close(library);
 }
 
@@ -267,11 +239,10 @@ static void check_convs(void) {
           bool narrow = types[t] == NNC_BF16 || types[t] == NNC_F16;
           c.dtype = c.result = types[t];
           if (narrow && !last) continue;   // the compiler makes them all channels-last
-          if (!narrow) check_conv(c, false);
-          if (c.dtype != NNC_F64) check_conv(c, true);
+          check_conv(c);
           if (!narrow || pass != NNC_CONV_WEIGHT_GRAD) continue;
           c.result = NNC_F32;   // the gradient of weights that are kept in f32
-          check_conv(c, true);
+          check_conv(c);
         }
       }
 }
@@ -300,11 +271,11 @@ static void check_winograd(void) {
       if (c.o == 16 && !narrow) continue;
       c.pass = (NncConvPass)pass;
       c.kh = c.kw = 3, c.groups = c.channels_last = 1, c.stride[0] = c.stride[1] = c.dilation[0] = c.dilation[1] = 1;
-      c.dtype = c.result = NNC_F32, c.weights_layout = "oihw";
+      c.dtype = c.result = NNC_F32;
       c.oh = c.h + c.pad[0] + c.pad[1] - 2, c.ow = c.w + c.pad[2] + c.pad[3] - 2;
       CHECK(strcmp(nnc_conv_implementation(&c), "winograd") == 0, "pass %d of shape %d is %s", pass, (int)i,
             nnc_conv_implementation(&c));
-      check_conv(c, false);
+      check_conv(c);
       c.n = 1;
       if (c.o < 256)
         CHECK(strcmp(nnc_conv_implementation(&c), "winograd") != 0,
@@ -339,8 +310,7 @@ static void check_fewer_threads(void) {
                .stride = {1, 1},
                .pad = {1, 1, 1, 1},
                .dilation = {1, 1},
-               .groups = 1,
-               .weights_layout = "oihw"};
+               .groups = 1};
   nnc_library_set_threads(1);
   CHECK(strcmp(nnc_conv_implementation(&c), "winograd") == 0, "one thread: %s", nnc_conv_implementation(&c));
   nnc_library_set_threads(2);
@@ -368,13 +338,13 @@ static void check_packed(void) {
       NncConv c = shapes[i];
       c.pass = (NncConvPass)pass;
       c.kh = c.kw = 1, c.groups = c.channels_last = 1, c.dilation[0] = c.dilation[1] = 1;
-      c.dtype = c.result = NNC_F32, c.weights_layout = "oihw";
+      c.dtype = c.result = NNC_F32;
       c.oh = (c.h - 1) / c.stride[0] + 1, c.ow = (c.w - 1) / c.stride[1] + 1;
       bool narrows = i == 3 && pass == NNC_CONV_FORWARD,   // left to oneDNN
           product = few ? i == 4 && pass == NNC_CONV_WEIGHT_GRAD : !narrows;
       CHECK((strcmp(nnc_conv_implementation(&c), "packed") == 0) == product, "pass %d of shape %d is %s", pass, (int)i,
             nnc_conv_implementation(&c));
-      check_conv(c, false);
+      check_conv(c);
     }
 }
 
@@ -408,8 +378,7 @@ static void check_winograd_parts(void) {
                  .stride = {1, 1},
                  .pad = {1, 1, 1, 1},
                  .dilation = {1, 1},
-                 .groups = 1,
-                 .weights_layout = "oihw"},
+                 .groups = 1},
             one = c;
     one.n = 1;
     bool gradient = pass == NNC_CONV_WEIGHT_GRAD;

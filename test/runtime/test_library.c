@@ -174,8 +174,7 @@ static void check_errors(void) {
                .stride = {1, 1},
                .pad = {1, 1, 1, 1},
                .dilation = {1, 1},
-               .groups = 1,
-               .weights_layout = "oihw"};
+               .groups = 1};
   char error[200];
   int64_t need = nnc_conv_scratch(&c);
   CHECK(need > 0, "blocked weights need room");
@@ -202,15 +201,6 @@ static void check_errors(void) {
   c.depth = (NncConvAxis){.in = 4, .out = 3, .kernel = 3, .stride = 1, .dilation = 1, .before = 1, .after = 1};
   CHECK(nnc_conv_scratch(&c) == -1, "inconsistent depth");
   c.depth = (NncConvAxis){0};
-  int rank, perm[NNC_MAX_RANK];
-  int64_t split[NNC_MAX_RANK];
-  CHECK(nnc_weights_layout_split("oihw", &c, &rank, split, perm) && rank == 4 && split[0] == c.o && split[1] == c.c &&
-            split[2] == 3 && split[3] == 3 && perm[0] == 0 && perm[3] == 3,
-        "rows of weights have rank %d", rank);
-  c.weights_layout = "nonsense";
-  CHECK(nnc_conv_scratch(&c) == -1, "unknown layout");
-  c.weights_layout = "OIhw48i16o";
-  CHECK(nnc_conv_scratch(&c) == -1, "blocks that do not divide");
   CHECK(!nnc_library_set_isa("avx1024"), "unknown instruction set");
   CHECK(nnc_library_set_isa(nnc_library_isa()), "the current instruction set");
   nnc_library_close(library);

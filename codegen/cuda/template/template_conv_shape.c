@@ -32,7 +32,7 @@ static bool is_wide(const ConvShape *c, int64_t wide_blocks) {
 }
 
 bool conv_shape(const NncConv *c, TileType type, int64_t wide_blocks, ConvShape *shape) {
-  if (!c->channels_last || (*c->weights_layout && strcmp(c->weights_layout, "oihw") != 0)) return false;
+  if (!c->channels_last) return false;
   *shape = (ConvShape){.type = type,
                        .result = c->result == c->dtype ? type : TILE_F32,
                        .pass = c->pass,

@@ -47,8 +47,7 @@ static int lanes(const NncConv *c) {
 bool depthwise_supported(const NncConv *c) {
   int64_t most = INT32_MAX / 4;
   return c->channels_last && c->groups == c->c && c->groups == c->o && c->groups > 1 && taps(c) <= MOST_TAPS &&
-         (!*c->weights_layout || !strcmp(c->weights_layout, "oihw")) && c->n * c->h * c->w * c->c < most &&
-         c->n * c->oh * c->ow * c->c < most;
+         c->n * c->h * c->w * c->c < most && c->n * c->oh * c->ow * c->c < most;
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
