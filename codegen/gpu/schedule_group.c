@@ -170,7 +170,7 @@ static void store_total(GroupEmitter *g, Reduce *r, Value x, Value tid) {
   IndexMap kept = index_map_kept(g->k);
   if_begin(e, emit_index_compare_with(e, "eq", tid, 0));
   reduce_bind(e, &r->units[0], &kept, x);
-  reduce_emit_kept_results(e, r, 1);
+  kernel_emit_kept_results(e, 1);
   if_end(e, 0, NULL, NULL, NULL, NULL);
 }
 

@@ -231,7 +231,7 @@ static void visit(Launch *l, const Pass *pass, Value *acc) {
   }
   if (!pass->write) return;
   if (l->active.id >= 0) if_begin(l->e, l->active);
-  reduce_write_domain_results(l->e, r->k);
+  kernel_emit_point(l->e);
   if (l->active.id >= 0) if_end(l->e, 0, NULL, NULL, NULL, NULL);
 }
 
@@ -256,7 +256,7 @@ static void visit_resident(Launch *l, const Pass *pass, Value *acc) {
     e->tile = j;
     if (l->active.id >= 0) if_begin(e, l->active);
     if (l->valid[j].id >= 0) if_begin(e, l->valid[j]);
-    reduce_write_domain_results(e, r->k);
+    kernel_emit_point(e);
     if (l->valid[j].id >= 0) if_end(e, 0, NULL, NULL, NULL, NULL);
     if (l->active.id >= 0) if_end(e, 0, NULL, NULL, NULL, NULL);
   }
@@ -458,7 +458,7 @@ void launch_write_kept_results(Launch *l) {
   if (p->columns || p->team > WARP) schedule_barrier(e);
   else schedule_warp_barrier(e);
   launch_if_first(l);
-  reduce_emit_kept_results(e, &p->r, 1);
+  kernel_emit_kept_results(e, 1);
   if_end(e, 0, NULL, NULL, NULL, NULL);
 }
 

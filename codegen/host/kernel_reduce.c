@@ -174,7 +174,7 @@ static void direct_body(Emitter *e, const Reduce *r, int tile, void *user) {
       e->tile = 0;
     }
   }
-  reduce_emit_kept_results(e, r, r->lanes_on_reduced ? 1 : tile);
+  kernel_emit_kept_results(e, r->lanes_on_reduced ? 1 : tile);
 }
 
 static void emit_direct(KernelModule *m, const Reduce *r, EmittedKernel *out) {

@@ -210,7 +210,7 @@ static void combine_body(Emitter *e, const Reduce *r, int tile, void *user) {
     if (l->is_last_stage) reduce_bind(e, u, &kept, result[i]);
     else emit_store_workspace(e, u->dtype, u->combined, at, result[i], r->lanes_on_reduced);
   }
-  if (l->is_last_stage) reduce_emit_kept_results(e, r, 1);
+  if (l->is_last_stage) kernel_emit_kept_results(e, 1);
 }
 
 static void emit_combination(KernelModule *m, const Reduce *r, int stage, EmittedKernel *out) {

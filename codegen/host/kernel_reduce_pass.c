@@ -43,7 +43,7 @@ static void accumulate(Pass *p, int j, int into, Value *acc) {
     }
     *x = sum;
   }
-  if (p->write) reduce_write_domain_results(e, p->r->k);
+  if (p->write) kernel_emit_point(e);
   e->tile = 0;
 }
 

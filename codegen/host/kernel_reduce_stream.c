@@ -112,7 +112,7 @@ static void accumulate_vector(Stream *s) {
     for (int g = 0; g < r->n_rows; g++) e->index_depth[r->rows[g]] = e->depth;
     for (int u = 0; u < r->n_units; u++)
       if (s->active[u]) sum[u] = reduce_combine(e, &r->units[u], sum[u], term(s, &r->units[u], at));
-    if (s->write) reduce_write_domain_results(e, r->k);
+    if (s->write) kernel_emit_point(e);
     block_end(e);
     for (int u = 0; u < r->n_units; u++)
       if (s->active[u] && sum[u].depth > e->depth) sum[u].depth = e->depth;

@@ -302,8 +302,10 @@ typedef struct KernelModule {
   char **externals;   // Owned; libmvec functions in declarations
 } KernelModule;
 
-// Evaluates all results of a map at the current point, then stores them: a result may lie in an operand's buffer.
+// Evaluates the results of the domain's shape at the current point, of a map all; then stores them, for a result may
+// lie in an operand's buffer. The same with those of the kept shape, of `tile` vectors.
 void kernel_emit_point(Emitter *e);
+void kernel_emit_kept_results(Emitter *e, int tile);
 void kernel_comment(KernelModule *m, const Kernel *k, const char *space);
 void kernel_take(KernelModule *m, EmittedKernel *out);    // what was written since, at the end of what it has
 void kernel_comment_again(Text *t, MlirOperation func);   // its last line: what the kernel recomputes

@@ -1,4 +1,4 @@
-// How many lanes a kernel has, and what is done at a point of a map.
+// How many lanes a kernel has, and how its results are stored.
 #include <stdlib.h>
 
 #include "codegen/kernel/kernel.h"
@@ -20,15 +20,27 @@ int kernel_lanes(const KernelModule *m, const Kernel *k) {
   return lanes > 1 ? lanes : 1;
 }
 
-void kernel_emit_point(Emitter *e) {
+static void emit_results(Emitter *e, const IndexMap *map, bool kept) {
   const Kernel *k = e->k;
-  IndexMap domain = index_map_domain(k);
   Value *v = allocate_array((size_t)k->n_results, sizeof *v);
-  for (int i = 0; i < k->n_results; i++) v[i] = expression(e, k->result[i], &domain);
+  for (int i = 0; i < k->n_results; i++)
+    if (kernel_is_kept_shaped(k, &k->result_type[i]) == kept) v[i] = expression(e, k->result[i], map);
   for (int i = 0; i < k->n_results; i++) {
+    if (kernel_is_kept_shaped(k, &k->result_type[i]) != kept) continue;
     Layout own = layout_row_major(&k->result_type[i]);
-    Access a = access_compose(&own, &domain);
+    Access a = access_compose(&own, map);
     emit_store(e, k->n_args + i, k->result_type[i].dtype, &a, v[i]);
   }
   free(v);
+}
+
+void kernel_emit_point(Emitter *e) {
+  IndexMap domain = index_map_domain(e->k);
+  emit_results(e, &domain, false);
+}
+
+void kernel_emit_kept_results(Emitter *e, int tile) {
+  IndexMap kept = index_map_kept(e->k);
+  for (e->tile = 0; e->tile < tile; e->tile++) emit_results(e, &kept, true);
+  e->tile = 0;
 }

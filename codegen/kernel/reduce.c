@@ -154,42 +154,9 @@ void reduce_bind(Emitter *e, const Unit *u, const IndexMap *kept, Value total) {
   expression_bind(e, u->value, kept, emit_round(e, nn_value_dtype(u->value), total));
 }
 
-void reduce_emit_kept_results(Emitter *e, const Reduce *r, int tile) {
-  const Kernel *k = r->k;
-  IndexMap kept = index_map_kept(k);
-  Value *v = allocate_array((size_t)k->n_results, sizeof *v);
-  for (int j = 0; j < tile; j++) {
-    e->tile = j;
-    for (int i = 0; i < k->n_results; i++)
-      if (kernel_is_kept_shaped(k, &k->result_type[i])) v[i] = expression(e, k->result[i], &kept);
-    for (int i = 0; i < k->n_results; i++) {
-      if (!kernel_is_kept_shaped(k, &k->result_type[i])) continue;
-      Layout own = layout_row_major(&k->result_type[i]);
-      Access a = access_compose(&own, &kept);
-      emit_store(e, k->n_args + i, k->result_type[i].dtype, &a, v[i]);
-    }
-  }
-  e->tile = 0;
-  free(v);
-}
-
 Value reduce_splat_count(Emitter *e, NnDtype dtype, Value count) {
   const char *type = element_type(dtype);
   Value scalar = emit(e, count.depth, "arith.sitofp", VALUES(count.id), "%% : i64 to %s", type);
   return emit(e, scalar.depth, "vector.broadcast", VALUES(scalar.id), "%% : %s to %s", type,
               vector_type(e, dtype).text);
-}
-
-void reduce_write_domain_results(Emitter *e, const Kernel *k) {
-  IndexMap domain = index_map_domain(k);
-  Value *v = allocate_array((size_t)k->n_results, sizeof *v);
-  for (int i = 0; i < k->n_results; i++)
-    if (!kernel_is_kept_shaped(k, &k->result_type[i])) v[i] = expression(e, k->result[i], &domain);
-  for (int i = 0; i < k->n_results; i++) {
-    if (kernel_is_kept_shaped(k, &k->result_type[i])) continue;
-    Layout own = layout_row_major(&k->result_type[i]);
-    Access a = access_compose(&own, &domain);
-    emit_store(e, k->n_args + i, k->result_type[i].dtype, &a, v[i]);
-  }
-  free(v);
 }

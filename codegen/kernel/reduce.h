@@ -54,8 +54,5 @@ Value reduce_splat_count(Emitter *e, NnDtype dtype, Value count);
 int reduce_workspace_values(const Reduce *r, int stage, WorkspaceValue *out);
 // total becomes the value of the unit's result
 void reduce_bind(Emitter *e, const Unit *u, const IndexMap *kept, Value total);
-// Stores the results of the kept shape, of `tile` vectors; those of the domain's shape at the current point.
-void reduce_emit_kept_results(Emitter *e, const Reduce *r, int tile);
-void reduce_write_domain_results(Emitter *e, const Kernel *k);
 
 #endif
