@@ -487,7 +487,7 @@ static void argmax_rows(GpuModule *m, const Kernel *k, const Argmax *a, EmittedK
   Value row = sum(&e, scaled(&e, schedule_number(&e, GPU_BLOCK_X), teams), warp),
         start = scaled(&e, emit_index_with(&e, "minui", row, a->outer - 1), a->reduced), own = scaled(&e, lane, lanes);
   TypeName types[2] = {vector_type(&e, a->dtype), vector_type(&e, NN_I32)};
-  Value best[2] = {argmax_lowest(&e, a->dtype), emit_lane_indices(&e, own, 1, false)}, args[2];
+  Value best[2] = {emit_lowest(&e, a->dtype), emit_lane_indices(&e, own, 1, false)}, args[2];
   Value i = for_begin(&e, own, emit_i64(&e, a->reduced), (int64_t)WARP * lanes, 2, best, types, args);
   argmax_keep_better(&e, a->dtype, emit_load_at(&e, 0, a->dtype, sum(&e, start, i)), emit_lane_indices(&e, i, 1, false),
                      args);

@@ -43,7 +43,7 @@ void kernel_emit_pool(KernelModule *m, const Kernel *k, MlirOperation op, Emitte
 static void argmax_row(Emitter *e, const Argmax *a, Value p) {
   int rest = (int)(a->reduced % e->lanes);
   TypeName types[2] = {vector_type(e, a->dtype), vector_type(e, NN_I32)};
-  Value best[2] = {argmax_lowest(e, a->dtype), emit_lane_indices(e, emit_i64(e, 0), 1, false)}, args[2];
+  Value best[2] = {emit_lowest(e, a->dtype), emit_lane_indices(e, emit_i64(e, 0), 1, false)}, args[2];
   Value row = emit_index_with(e, "muli", p, a->reduced);
   if (a->reduced >= e->lanes) {
     Value i = for_begin(e, emit_i64(e, 0), emit_i64(e, a->reduced - rest), e->lanes, 2, best, types, args);

@@ -3,6 +3,7 @@
 //
 // No rewriting of floating point, and no contraction of a product and a sum to one fused operation: a value is the same
 // bits in whatever kernel it is computed, stored by one or computed again inside of another.
+#include <math.h>
 #include <string.h>
 
 #include "codegen/kernel/kernel.h"
@@ -132,6 +133,18 @@ Value emit_take_lanes(Emitter *e, Value x, const char *element, int lanes, int f
 
 static Value math1(Emitter *e, const char *name, Value x, NnDtype dtype) {
   return emit_math_call(e, name, 1, &x, dtype);
+}
+
+Value emit_lowest(Emitter *e, NnDtype dtype) {
+  switch (dtype) {
+  case NN_F32:
+  case NN_F64:
+  case NN_BF16:
+  case NN_F16: return emit_splat(e, dtype, -INFINITY);
+  case NN_I32: return emit_splat(e, dtype, INT32_MIN);
+  case NN_I64: return emit_splat(e, dtype, (double)INT64_MIN);
+  default: return emit_splat(e, dtype, 0);
+  }
 }
 
 // libmvec leaves its fast path, a hundred times slower, where the result would be subnormal; masked scores of attention

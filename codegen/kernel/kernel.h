@@ -267,6 +267,7 @@ Value emit_round(Emitter *e, NnDtype dtype, Value x);   // an f32 to the nearest
 // eq ne lt le gt ge; ugt: or unordered
 Value emit_compare(Emitter *e, const char *predicate, Value a, Value b, NnDtype dtype);
 Value emit_select(Emitter *e, Value condition, Value a, Value b, NnDtype dtype);
+Value emit_lowest(Emitter *e, NnDtype dtype);                 // no number is below it
 Value emit_exponential(Emitter *e, Value x, NnDtype dtype);   // e^x, 0 where that would be subnormal
 // the target's exp, tanh, pow …
 Value emit_math_call(Emitter *e, const char *name, int n, const Value *x, NnDtype dtype);

@@ -1,6 +1,5 @@
 // Move kernels, one op each: how they are read, and what all targets compute at a point of pad, concat, gather and
 // scatter_add.
-#include <math.h>
 
 #include "codegen/kernel/move.h"
 #include "support/alloc.h"
@@ -66,7 +65,7 @@ Value move_load_index(Emitter *e, int buffer, NnDtype dtype, Value offset) {
 }
 
 Value row_value(Emitter *e, RowStep step, int source, NnDtype dtype, Value to, Value from) {
-  Value lowest = emit_splat(e, dtype, -INFINITY);
+  Value lowest = emit_lowest(e, dtype);
   if (step == ROW_LOWEST) return lowest;
   Value old = emit_load_at(e, e->k->n_args, dtype, to);
   if (step == ROW_LOWEST_TO_ZERO)

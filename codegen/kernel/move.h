@@ -29,7 +29,6 @@ typedef struct Argmax {
   int64_t outer, reduced, inner;
 } Argmax;
 Argmax argmax_read(const Kernel *k, MlirOperation op);
-Value argmax_lowest(Emitter *e, NnDtype dtype);
 void argmax_keep_better(Emitter *e, NnDtype dtype, Value x, Value index, Value best[2]);   // best: value, index (i32)
 void argmax_columns(Emitter *e, const Argmax *a, Value outer, Value column);               // lanes on the inner axis
 

@@ -167,18 +167,6 @@ void pool_point(Emitter *e, const Pool *p, const Point *at) {
 // ---------------------------------------------------------------------------------------------------------------------
 // argmax
 
-Value argmax_lowest(Emitter *e, NnDtype dtype) {
-  switch (dtype) {
-  case NN_F32:
-  case NN_F64:
-  case NN_BF16:
-  case NN_F16: return emit_splat(e, dtype, -INFINITY);
-  case NN_I32: return emit_splat(e, dtype, INT32_MIN);
-  case NN_I64: return emit_splat(e, dtype, (double)INT64_MIN);
-  default: return emit_splat(e, dtype, 0);
-  }
-}
-
 void argmax_keep_better(Emitter *e, NnDtype dtype, Value x, Value index, Value best[2]) {
   Value better = emit_compare(e, "gt", x, best[0], dtype);
   if (e->mask >= 0)
@@ -189,7 +177,7 @@ void argmax_keep_better(Emitter *e, NnDtype dtype, Value x, Value index, Value b
 
 void argmax_columns(Emitter *e, const Argmax *a, Value outer, Value column) {
   TypeName types[2] = {vector_type(e, a->dtype), vector_type(e, NN_I32)};
-  Value best[2] = {argmax_lowest(e, a->dtype), emit_splat(e, NN_I32, 0)}, args[2];
+  Value best[2] = {emit_lowest(e, a->dtype), emit_splat(e, NN_I32, 0)}, args[2];
   Value i = for_begin(e, emit_i64(e, 0), emit_i64(e, a->reduced), 1, 2, best, types, args);
   Value at = emit_index(e, "addi", emit_index_with(e, "muli", outer, a->reduced), i);
   at = emit_index(e, "addi", emit_index_with(e, "muli", at, a->inner), column);

@@ -1,5 +1,4 @@
 // Row and column kernels for all targets: the reductions of a body, their levels and axes, and what is done with a sum.
-#include <math.h>
 #include <stdlib.h>
 
 #include "codegen/kernel/reduce.h"
@@ -124,14 +123,7 @@ void reduce_plan_values(const Kernel *k, int lanes, Reduce *r) {
 }
 
 Value reduce_identity(Emitter *e, const Unit *u) {
-  if (u->kind != UNIT_MAX) return emit_splat(e, u->dtype, 0);
-  switch (u->dtype) {
-  case NN_F32:
-  case NN_F64: return emit_splat(e, u->dtype, -INFINITY);
-  case NN_I32: return emit_splat(e, u->dtype, INT32_MIN);
-  case NN_I64: return emit_splat(e, u->dtype, (double)INT64_MIN);
-  default: return emit_splat(e, u->dtype, 0);
-  }
+  return u->kind == UNIT_MAX ? emit_lowest(e, u->dtype) : emit_splat(e, u->dtype, 0);
 }
 
 Value reduce_combine(Emitter *e, const Unit *u, Value a, Value b) {
