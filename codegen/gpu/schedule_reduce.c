@@ -166,14 +166,7 @@ Value launch_combine(Launch *l, const Unit *u, Value x) {
 // ---------------------------------------------------------------------------------------------------------------------
 // A pass over the elements
 
-static Value term(Launch *l, const Unit *u) {
-  Emitter *e = l->e;
-  IndexMap domain = index_map_domain(l->p->r.k);
-  Value x = expression(e, u->operand, &domain);
-  if (u->kind != UNIT_M2) return x;
-  Value d = emit_binary(e, NN_OP_sub, u->dtype, x, l->value[u->mean]);
-  return emit_binary(e, NN_OP_mul, u->dtype, d, d);
-}
+static Value term(Launch *l, const Unit *u) { return reduce_term(l->e, u, &l->value[u->mean]); }
 
 // Values that a loop carries, `first` those of each unit: one, or more where another unit is joined to it.
 // the first element, sums of differences from it and of their squares, how many

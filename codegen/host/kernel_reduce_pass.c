@@ -17,16 +17,6 @@ typedef struct Pass {
 static int slot(const Pass *p, int unit, int tile) { return unit * p->tile + tile; }
 static int n_slots(const Pass *p) { return p->n_active * p->tile; }
 
-// The element a unit adds up, at the current point and tile.
-static Value term(Pass *p, const Unit *u) {
-  Emitter *e = p->e;
-  IndexMap domain = index_map_domain(p->r->k);
-  Value x = expression(e, u->operand, &domain);
-  if (u->kind != UNIT_M2) return x;
-  Value d = emit_binary(e, NN_OP_sub, u->dtype, x, p->values->value[u->mean][p->r->lanes_on_reduced ? 0 : e->tile]);
-  return emit_binary(e, NN_OP_mul, u->dtype, d, d);
-}
-
 // Adds the elements at the current point into the accumulators of tile j. With lanes on a reduced axis, masked lanes
 // are left alone.
 static void accumulate(Pass *p, int j, int into, Value *acc) {
@@ -35,7 +25,7 @@ static void accumulate(Pass *p, int j, int into, Value *acc) {
   for (int a = 0; a < p->n_active; a++) {
     const Unit *u = &p->r->units[p->active[a]];
     Value *x = &acc[slot(p, a, into)];
-    Value sum = reduce_combine(e, u, *x, term(p, u));
+    Value sum = reduce_combine(e, u, *x, reduce_term(e, u, &p->values->value[u->mean][p->r->lanes_on_reduced ? 0 : j]));
     if (e->mask >= 0 && p->r->lanes_on_reduced) {
       sum = emit(e, e->depth, "arith.select", VALUES(e->mask, sum.id, x->id), "%%, %%, %% : vector<%dxi1>, %s",
                  e->lanes, p->types[slot(p, a, 0)].text);

@@ -126,6 +126,14 @@ Value reduce_identity(Emitter *e, const Unit *u) {
   return u->kind == UNIT_MAX ? emit_lowest(e, u->dtype) : emit_splat(e, u->dtype, 0);
 }
 
+Value reduce_term(Emitter *e, const Unit *u, const Value *mean) {
+  IndexMap domain = index_map_domain(e->k);
+  Value x = expression(e, u->operand, &domain);
+  if (u->kind != UNIT_M2) return x;
+  Value d = emit_binary(e, NN_OP_sub, u->dtype, x, *mean);
+  return emit_binary(e, NN_OP_mul, u->dtype, d, d);
+}
+
 Value reduce_combine(Emitter *e, const Unit *u, Value a, Value b) {
   return emit_binary(e, u->kind == UNIT_MAX ? NN_OP_max : NN_OP_add, u->dtype, a, b);
 }

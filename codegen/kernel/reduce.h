@@ -47,6 +47,8 @@ typedef struct Reduce {
 // Units, levels, stages and axes; tiles, chunks and the workspace are left to the target.
 void reduce_plan_values(const Kernel *k, int lanes, Reduce *r);
 Value reduce_identity(Emitter *e, const Unit *u);
+// The element that a unit adds up, at the current point. *mean: read of M2.
+Value reduce_term(Emitter *e, const Unit *u, const Value *mean);
 Value reduce_combine(Emitter *e, const Unit *u, Value a, Value b);
 Value reduce_divide(Emitter *e, const Unit *u, Value sum, int64_t count);
 Value reduce_splat_count(Emitter *e, NnDtype dtype, Value count);
