@@ -222,18 +222,9 @@ bool cuda_lower(const EmittedKernels *kernels, const CudaArch *arch, CudaOutput 
 // The emulator: the IR that would go to the NVPTX back end, for the machine that runs the compiler
 
 static LLVMTargetMachineRef machine_for_host(void) {
-  char *triple = LLVMGetDefaultTargetTriple(), *cpu = LLVMGetHostCPUName(), *features = LLVMGetHostCPUFeatures(),
-       *message = NULL;
-  LLVMTargetRef target;
-  LLVMTargetMachineRef machine = NULL;
+  char *triple = LLVMGetDefaultTargetTriple(), *cpu = LLVMGetHostCPUName(), *features = LLVMGetHostCPUFeatures();
   translate_initialize_x86();
-  if (LLVMGetTargetFromTriple(triple, &target, &message)) {
-    fprintf(stderr, "nnc: no back end for %s: %s\n", triple, message);
-    LLVMDisposeMessage(message);
-  } else {
-    machine = LLVMCreateTargetMachine(target, triple, cpu, features, LLVMCodeGenLevelLess, LLVMRelocPIC,
-                                      LLVMCodeModelDefault);
-  }
+  LLVMTargetMachineRef machine = kernels_machine(triple, cpu, features, LLVMCodeGenLevelLess, LLVMRelocPIC);
   LLVMDisposeMessage(triple);
   LLVMDisposeMessage(cpu);
   LLVMDisposeMessage(features);
