@@ -148,10 +148,10 @@ void tables_add_value(Tables *w, MlirValue v, bool written) {
   add_buffer(w, offsets_of(w->offsets, v), nn_type_bytes(&type), (int64_t)type.dtype | (written ? NNC_WRITTEN : 0));
 }
 
-static int add_values(Tables *w, MlirOperation op) {
+int tables_add_values(Tables *w, MlirOperation op, int but) {
   int first = w->n_buffers;
   for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++)
-    tables_add_value(w, mlirOperationGetOperand(op, i), false);
+    if (i != but) tables_add_value(w, mlirOperationGetOperand(op, i), false);
   for (intptr_t i = 0; i < mlirOperationGetNumResults(op); i++)
     tables_add_value(w, mlirOperationGetResult(op, i), true);
   return first;
@@ -324,7 +324,7 @@ static int repeat_buffers(Tables *w, const NnStep *s, const EmittedKernel *k, in
 // A step per launch of a kernel; they share buffers, the workspace being the last.
 static void add_launches(Tables *w, const NnStep *s, const EmittedKernel *k, int number, const KernelCost *cost) {
   int64_t workspace = nn_attr_i64(s->op, ATTR_workspace, -1);
-  int first = add_values(w, s->op);
+  int first = tables_add_values(w, s->op, -1);
   require_promise(k->workspace_bytes == 0 || workspace >= 0, "a kernel without its workspace");
   if (k->workspace_bytes) add_buffer(w, workspace, k->workspace_bytes, NNC_NO_VALUES);
   int n_all = w->n_buffers - first;
@@ -376,7 +376,7 @@ static void add_group_step(Tables *w, const NnStep *s, const KernelGroup *g) {
   NncPart all = {0};
   Text parts = {0};
   for (int i = 0; i < g->n; i++) {
-    NncPart part = add_part(w, g->calls[i], add_values(w, g->calls[i]), first, &parts);
+    NncPart part = add_part(w, g->calls[i], tables_add_values(w, g->calls[i], -1), first, &parts);
     all.flops += part.flops, all.bytes += part.bytes, all.seconds += part.seconds;
   }
   bool large = w->kernels->groups->bodies[g->body].kind == GROUP_LARGE_TOTAL;

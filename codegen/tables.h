@@ -99,6 +99,8 @@ int64_t tables_offset(const Tables *w, MlirValue v);
 int64_t tables_workspace(const Tables *w, MlirOperation op);
 // One more buffer, a value's.
 void tables_add_value(Tables *w, MlirValue v, bool written);
+// Those of the op, but for that operand (-1: none is left out); number of the first.
+int tables_add_values(Tables *w, MlirOperation op, int but);
 // the step that stands last in w->steps, which begins with buffer `first`, is complete but for its lane
 void tables_end_step(Tables *w, int first);
 // A call of the library.

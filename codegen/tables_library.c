@@ -64,7 +64,7 @@ static int record_id(Tables *w, MlirOperation op, const OpRecord *r, const OpRec
 
 // Its operands, then its results. What is added to an operand finds that in the result's buffer: copied there by a step
 // of its own, where the plan does not have both in one place.
-static int add_values(Tables *w, MlirOperation op) {
+static int add_operands(Tables *w, MlirOperation op) {
   int adds_to = nn_op_adds_to(nn_op_of(op));
   if (adds_to >= 0) {
     MlirValue sum = mlirOperationGetOperand(op, adds_to);
@@ -72,16 +72,11 @@ static int add_values(Tables *w, MlirOperation op) {
     int64_t from = tables_offset(w, sum), to = tables_offset(w, mlirOperationGetResult(op, 0));
     if (from != to) tables_add_copy(w, from, to, nn_type_bytes(&type));
   }
-  int first = w->n_buffers;
-  for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++)
-    if (i != adds_to) tables_add_value(w, mlirOperationGetOperand(op, i), false);
-  for (intptr_t i = 0; i < mlirOperationGetNumResults(op); i++)
-    tables_add_value(w, mlirOperationGetResult(op, i), true);
-  return first;
+  return tables_add_values(w, op, adds_to);
 }
 
 void tables_add_library(Tables *w, const NnStep *s) {
-  int first = add_values(w, s->op);
+  int first = add_operands(w, s->op);
   OpRecord record = op_record(s->op);
   OpRecordNames names = op_record_names(record.kind);
   int id = record_id(w, s->op, &record, &names);
