@@ -20,10 +20,8 @@ typedef struct Planner {
 static int64_t *value_addresses(const Planner *planner, const PlanProgram *p, const PlanLayout *l) {
   int64_t *address = allocate_array((size_t)p->n_values, sizeof *address);
   for (int v = 0; v < p->n_values; v++) {
-    const PlanValue *value = &p->values[v], *root = &p->values[value->root];
-    int instance = root->arg >= 0 ? root->arg
-                                  : l->first_instance[root->def] + value->root - p->steps[root->def].first_result;
-    address[v] = plan_buffer_address(&l->buffers[l->instances[instance].buffer], &planner->base) + value->shift;
+    const PlanBuffer *buffer = &l->buffers[plan_layout_buffer(p, l, v)];
+    address[v] = plan_buffer_address(buffer, &planner->base) + p->values[v].shift;
   }
   return address;
 }

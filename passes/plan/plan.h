@@ -218,6 +218,7 @@ int64_t plan_layout_peak(const PlanProgram *p, const PlanLayout *l);
 // Activations: the most bytes of buffers that hold results of forward steps, first or recomputed, while a backward step
 // runs.
 int64_t plan_layout_activations(const PlanProgram *p, const PlanLayout *l);
+int plan_layout_buffer(const PlanProgram *p, const PlanLayout *l, int value);   // in which it lies
 void plan_layout_free(PlanLayout *l);
 
 // plan_buckets.c: of the sum over ranks at a position, its operands' buffers become parts of its result's, in which

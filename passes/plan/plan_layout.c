@@ -393,6 +393,13 @@ bool plan_layout_take_places(const PlanProgram *p, PlanLayout *l, const PlanBase
          measure_arena(p, l, true, &l->far_arena, &l->far_live);
 }
 
+int plan_layout_buffer(const PlanProgram *p, const PlanLayout *l, int value) {
+  int id = p->values[value].root;
+  const PlanValue *root = &p->values[id];
+  int instance = root->arg >= 0 ? root->arg : l->first_instance[root->def] + id - p->steps[root->def].first_result;
+  return l->instances[instance].buffer;
+}
+
 int64_t plan_layout_activations(const PlanProgram *p, const PlanLayout *l) {
   int64_t *change = allocate_array((size_t)l->n + 2, sizeof *change), live = 0, most = 0;
   int *rank = allocate_array((size_t)p->n_steps, sizeof *rank);

@@ -42,22 +42,14 @@ static bool is_copy_of_parameters(const PlanProgram *p, const PlanStep *s) {
   return is;
 }
 
-static int buffer_of(const PlanProgram *p, const PlanLayout *l, int value) {
-  const PlanValue *root = &p->values[p->values[value].root];
-  int instance = root->arg >= 0
-                     ? root->arg
-                     : l->first_instance[root->def] + p->values[value].root - p->steps[root->def].first_result;
-  return l->instances[instance].buffer;
-}
-
 // Buffers that die with the step, or 0 where none is its last reader.
 static int64_t bytes_freed(const Gather *g, const PlanLayout *l, int step) {
   const PlanStep *s = &g->p->steps[step];
   int64_t bytes = 0;
   for (int j = 0; j < s->n_inputs; j++) {
-    int buffer = buffer_of(g->p, l, s->inputs[j]);
+    int buffer = plan_layout_buffer(g->p, l, s->inputs[j]);
     bool again = g->held[buffer];
-    for (int k = 0; k < j; k++) again |= buffer_of(g->p, l, s->inputs[k]) == buffer;
+    for (int k = 0; k < j; k++) again |= plan_layout_buffer(g->p, l, s->inputs[k]) == buffer;
     if (!again && !l->buffers[buffer].persistent && l->buffers[buffer].upper == step + 1)
       bytes += plan_align(g->p, l->buffers[buffer].bytes);
   }
@@ -98,7 +90,7 @@ static void choose(Gather *g) {
     }
     for (int j = 0; j < s->n_inputs; j++) {
       int def = p->values[s->inputs[j]].def;
-      if (g->waits[i]) g->held[buffer_of(p, &l, s->inputs[j])] = true;
+      if (g->waits[i]) g->held[plan_layout_buffer(p, &l, s->inputs[j])] = true;
       else if (def >= 0) g->needed[def] = true;
     }
     g->n_waiting += g->waits[i];
