@@ -91,6 +91,7 @@ Val build_reciprocal(Build *b, Val x);
 Val build_narrow(Build *b, TileType t, Val low, Val high);   // two f32 as one i32 of two 16 bit elements
 // What lies in memory, of 16 bits as i16, and what is computed with, f32 or f64: elements, or vectors of them.
 LLVMTypeRef build_memory_type(Build *b, TileType t);
+LLVMTypeRef build_dtype(Build *b, NncDtype t);   // in memory as kernels from text have it: f16 is half
 Val build_widened(Build *b, TileType t, Val x);
 Val build_rounded(Build *b, TileType t, Val x);   // to nearest, ties to even; on all architectures
 // overload: NULL if the intrinsic has one type only

@@ -187,6 +187,19 @@ Val build_narrow(Build *b, TileType t, Val low, Val high) {
   return LLVMBuildBitCast(b->builder, pair, b->i32, "");
 }
 
+LLVMTypeRef build_dtype(Build *b, NncDtype t) {
+  switch (t) {
+  case NNC_F32: return b->f32;
+  case NNC_F64: return b->f64;
+  case NNC_F16: return LLVMHalfTypeInContext(b->llvm);
+  case NNC_I32: return b->i32;
+  case NNC_I64: return b->i64;
+  case NNC_BF16:
+  case NNC_U16: return b->i16;
+  default: return b->i8;
+  }
+}
+
 LLVMTypeRef build_memory_type(Build *b, TileType t) {
   return tile_element_bytes(t) == 2 ? b->i16 : t == TILE_F64 ? b->f64 : b->f32;
 }

@@ -136,7 +136,6 @@ typedef struct ConvProductBlock {
 char *conv_product_buffers(const ConvShape *c);
 void conv_end_product(ConvProductBlock *x, const ConvAccumulators *sums);
 Val conv_inlined_function(Build *b, const char *name);   // of the module, made internal and always inlined
-LLVMTypeRef conv_memory_type(Build *b, NncDtype t);
 // a vector of EPILOGUE_LANES; element: i64, channel: i32
 Val conv_load_input(Build *b, const EpilogueValue *v, Val base, Val element, Val channel);
 

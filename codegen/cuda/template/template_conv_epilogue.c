@@ -40,19 +40,6 @@ static int dtype_bytes(NncDtype t) {
   return bytes[t];
 }
 
-LLVMTypeRef conv_memory_type(Build *b, NncDtype t) {
-  switch (t) {
-  case NNC_F32: return b->f32;
-  case NNC_F64: return b->f64;
-  case NNC_F16: return LLVMHalfTypeInContext(b->llvm);
-  case NNC_I32: return b->i32;
-  case NNC_I64: return b->i64;
-  case NNC_BF16:
-  case NNC_U16: return b->i16;
-  default: return b->i8;
-  }
-}
-
 static Val address(Build *b, Val base, Val element, NncDtype t) {
   return build_offset(b, base, build_mul(b, element, build_i64_constant(b, dtype_bytes(t))));
 }
@@ -109,7 +96,7 @@ static void rows_end(Site *s, Rows *r) {
 }
 
 Val conv_load_input(Build *b, const EpilogueValue *v, Val base, Val element, Val channel) {
-  LLVMTypeRef type = conv_memory_type(b, v->dtype);
+  LLVMTypeRef type = build_dtype(b, v->dtype);
   if (v->shape == EPILOGUE_SCALAR) return build_splat(b, build_load(b, type, base, dtype_bytes(v->dtype)), LANES);
   return build_load(b, LLVMVectorType(type, LANES),
                     address(b, base, v->shape == EPILOGUE_CHANNEL ? build_i64(b, channel) : element, v->dtype),

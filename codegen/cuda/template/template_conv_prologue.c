@@ -45,7 +45,7 @@ void conv_prologue_apply(ConvProductBlock *x, const ConvPrologueInputs *inputs, 
   Val function = conv_inlined_function(b, e->function);
   Tile a = x->a;
   a.base = build_offset(b, a.base, build_mul(b, stage, build_i32(b, tile_bytes(&x->a) + tile_bytes(&x->w))));
-  LLVMTypeRef chunk_type = LLVMVectorType(conv_memory_type(b, e->output[0].dtype), (unsigned)tile_chunk(x->c->type));
+  LLVMTypeRef chunk_type = LLVMVectorType(build_dtype(b, e->output[0].dtype), (unsigned)tile_chunk(x->c->type));
   for (int i = 0; i < 4; i++) {
     Val at = build_tile_chunk(b, &a, build_add(b, build_div(b, b->tid, 8), build_i32(b, 32 * i)),
                               build_mod(b, b->tid, 8));

@@ -54,18 +54,6 @@ void rows_template_launch(const NncRows *r, TemplateLaunch *l) {
 
 // ---------------------------------------------------------------------------------------------------------------------
 
-static LLVMTypeRef type_of(Build *b, NncDtype t) {
-  switch (t) {
-  case NNC_F32: return b->f32;
-  case NNC_F64: return b->f64;
-  case NNC_I64: return b->i64;
-  case NNC_I32: return b->i32;
-  case NNC_BF16:
-  case NNC_F16: return b->i16;
-  default: return b->i8;
-  }
-}
-
 static int bytes_of(NncDtype t) {
   return is_wide(t) ? 8 : t == NNC_F32 || t == NNC_I32 ? 4 : t == NNC_BF16 || t == NNC_F16 ? 2 : 1;
 }
@@ -93,7 +81,7 @@ static void find_row(Rows *w, Val row) {
 static Val load_index(Rows *w, Val indices, Val i) {
   Build *b = &w->b;
   int bytes = bytes_of(w->r->index);
-  return build_i64(b, build_load(b, type_of(b, w->r->index), place(b, indices, i, bytes), bytes));
+  return build_i64(b, build_load(b, build_dtype(b, w->r->index), place(b, indices, i, bytes), bytes));
 }
 
 static Val plus(Rows *w, Val x, Val y) {
@@ -415,7 +403,7 @@ void rows_template_build(LLVMModuleRef module, const NncRows *r, const char *nam
   bool two = r->kind >= NNC_ROWS_RECURRENCE && !is_sort(r);
   build_kernel(&w.b, module, name, two || rows_template_workspace(r) ? "eee" : "ee",
                is_sort(r) ? SORT_THREADS : THREADS);
-  w.type = type_of(&w.b, r->dtype);
+  w.type = build_dtype(&w.b, r->dtype);
   w.bytes = bytes_of(r->dtype);
   Val x = build_parameter(&w.b, 0, "x"), second = two ? build_parameter(&w.b, 1, "second") : NULL,
       y = build_parameter(&w.b, two ? 2 : 1, "y");
