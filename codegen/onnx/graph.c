@@ -198,7 +198,7 @@ static bool add_weight(OnnxGraph *g, const Safetensors *file, OnnxName name, con
     return false;
   }
   int64_t n = nn_type_elements(type), bytes = nn_type_bytes(type);
-  char *theirs = xmalloc((size_t)e->bytes + 1), *data = xmalloc((size_t)bytes + 1);
+  char *theirs = allocate_array((size_t)e->bytes, 1), *data = allocate_array((size_t)bytes, 1);
   bool ok = safetensors_read(file, e, 0, e->bytes, theirs);
   if (ok) {
     convert_elements(dtype, theirs, (NncDtype)type->dtype, data, n);
