@@ -85,7 +85,8 @@ def _(o, n, t):
 @rule('clamp')
 def _(o, n, t):
     x, low, high = o.alike([t[0], n.attrs['low'], n.attrs['high']], operator=False)
-    return x.clamp(low, high) if x.is_floating_point() else torch.minimum(torch.maximum(x, low), high)
+    # by numbers: at a limit that is a tensor the gradient is a half
+    return x.clamp(low.item(), high.item()) if x.is_floating_point() else torch.minimum(torch.maximum(x, low), high)
 
 
 @rule('where')
