@@ -2,7 +2,7 @@
 """Compiles the program of a PyTorch golden at its size, runs three training steps on hashed tensors, and compares.
 
 usage: check_golden.py NNC GOLDEN.json WORKDIR f32|f64[,...] [OPTION of nnc]...
-Prints the largest difference per kind of tensor, relative to the tensor's own scale; exits 1 when one is above the bound (1e-4 in f32, 1e-9 in f64).
+Prints the largest difference per kind of tensor, relative to the tensor's own scale; exits 1 when one is above the bound (1e-5 in f32, 1e-9 in f64).
 """
 import json
 import os
@@ -13,7 +13,7 @@ ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..')
 sys.path.insert(0, os.path.join(ROOT, 'tools'))
 import golden_format as gf
 
-BOUND = {'f32': 1e-4, 'f64': 1e-9}
+BOUND = {'f32': 1e-5, 'f64': 1e-9}
 
 
 def run(*command):
