@@ -115,4 +115,6 @@ def main():
 
 
 if __name__ == '__main__':
+    if len(sys.argv) < 3 or sys.argv[1].startswith('-'):
+        sys.exit(__doc__)
     main()

@@ -141,6 +141,8 @@ def write_page(nnc, marks):
 
 
 if __name__ == '__main__':
+    if len(sys.argv) < 3 or sys.argv[1] in ('-h', '--help'):
+        sys.exit(__doc__)
     if sys.argv[1] == '--page':
         write_page(sys.argv[2], sys.argv[3:])
     elif sys.argv[1] == '--models':

@@ -110,4 +110,6 @@ def main(ptx, arch, tables=None):
 
 
 if __name__ == '__main__':
+    if len(sys.argv) < 3 or sys.argv[1].startswith('-'):
+        sys.exit(__doc__)
     sys.exit(main(*sys.argv[1:]))
