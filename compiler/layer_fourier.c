@@ -60,6 +60,11 @@ bool layer_irfft(LayerCall *c, Value *result) {
   if (n % 2 == 0) alone = nn_binary(b, NN_OP_or, alone, nn_compare(b, "ge", i, nn_constant(b, place, (double)n)));
   double once = 1.0 / (double)n;
   MlirValue by = nn_select(b, alone, nn_constant(b, weight, once), nn_constant(b, weight, 2 * once));
+  // their imaginary parts do not count: their gradient is 0, not what rounding makes of it
+  MlirValue ignored = nn_compare(b, "eq", i, nn_constant(b, place, 1));
+  if (n % 2 == 0)
+    ignored = nn_binary(b, NN_OP_or, ignored, nn_compare(b, "eq", i, nn_constant(b, place, (double)(n + 1))));
+  by = nn_select(b, ignored, nn_constant(b, weight, 0), by);
   x = nn_binary(b, NN_OP_mul, nn_reshape(b, x, flat.rank, flat.dim), nn_broadcast_trailing(b, by, flat));
   x = nn_reshape(b, x, t.rank, t.dim);
   MlirValue y = transform(c, x, n, "half", false);
