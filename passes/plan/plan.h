@@ -4,7 +4,7 @@
 //
 //   NnStepList    the ops of a function, flattened               (plan_steps.c)
 //   PlanProgram   the same as numbers: values, buffers, steps    (plan_model.c)
-//   PlanLayout    lifetimes and offsets for one sequence         (plan_layout.c)
+//   PlanLayout    lifetimes and offsets for one sequence         (plan_layout.c, plan_buckets.c)
 //   LaneStep      a step as its lane and the bytes it touches    (lanes.c)
 #ifndef NNC_PASSES_PLAN_H
 #define NNC_PASSES_PLAN_H
@@ -180,6 +180,10 @@ typedef struct PlanBase {
 } PlanBase;
 int64_t plan_buffer_address(const PlanBuffer *b, const PlanBase *base);   // support/bytes.h
 
+typedef struct PlanPart {   // a buffer that may be a part of a bucket's
+  int buffer, bucket;
+} PlanPart;
+
 typedef struct PlanLayout {
   int n;             // positions
   const int *exec;   // Borrowed; step at each position, NULL: in order
@@ -189,11 +193,12 @@ typedef struct PlanLayout {
   bool *again;               // Owned, per position: not the first execution of its step
   PlanBuffer *buffers;       // Owned
   int *workspace;            // Owned, per position: buffer or -1
-  int n_parts, *parts;       // Owned; buffers that may be a part of another, by which that is
-  int *result_instance;      // Owned, per returned value: its instance
-  int64_t *result_shift;     // Owned
-  bool *copy_back;           // Owned, per returned value
-  int64_t arena, live;       // bytes, without the persistent part
+  int n_parts;
+  PlanPart *parts;         // Owned; by bucket
+  int *result_instance;    // Owned, per returned value: its instance
+  int64_t *result_shift;   // Owned
+  bool *copy_back;         // Owned, per returned value
+  int64_t arena, live;     // bytes, without the persistent part
   int64_t far_arena, far_live;
 } PlanLayout;
 
@@ -221,10 +226,10 @@ int64_t plan_layout_activations(const PlanProgram *p, const PlanLayout *l);
 int plan_layout_buffer(const PlanProgram *p, const PlanLayout *l, int value);   // in which it lies
 void plan_layout_free(PlanLayout *l);
 
-// plan_buckets.c: of the sum over ranks at a position, its operands' buffers become parts of its result's, in which
+// plan_buckets.c: of the sum over ranks at a position, its operands' buffers can be parts of its result's, in which
 // they are laid one behind the other, if nothing reads them behind it. `operands`: their instances, `n` of them.
 void plan_buckets_gather(const PlanProgram *p, PlanLayout *l, int position, int n, const int *operands);
-// Undoes that where it would make the most live bytes more: a bucket is there as a whole from its first operand on.
+// Makes them so where the most live bytes get no more: a bucket is there as a whole from its first operand on.
 void plan_buckets_settle(const PlanProgram *p, PlanLayout *l);
 
 // One function of the passes schedule and inplace; the passes do all public ones, scan the bodies of scans.

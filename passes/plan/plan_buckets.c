@@ -9,7 +9,7 @@
 // The whole of a buffer of this call that nothing reads behind the sum.
 static bool can_be_part(const PlanProgram *p, const PlanLayout *l, int position, int value, const PlanInstance *made) {
   const PlanBuffer *b = &l->buffers[made->buffer];
-  return made->buffer >= p->n_args && !b->persistent && !b->far && b->within < 0 && made->last_use == position &&
+  return made->buffer >= p->n_args && !b->persistent && !b->far && made->last_use == position &&
          b->bytes == p->values[value].bytes && p->values[value].shift == 0;
 }
 
@@ -29,9 +29,8 @@ void plan_buckets_gather(const PlanProgram *p, PlanLayout *l, int position, int 
     const PlanInstance *made = &l->instances[operands[o]];
     if (shift % p->alignment == 0 && can_be_part(p, l, position, s->inputs[o], made) &&
         is_read_once(l, n, operands, o)) {
-      l->buffers[made->buffer].within = bucket;
+      *ARRAY_ADD(l->parts, l->n_parts) = (PlanPart){.buffer = made->buffer, .bucket = bucket};
       l->buffers[made->buffer].shift = shift;
-      *ARRAY_ADD(l->parts, l->n_parts) = made->buffer;
     }
     shift += p->values[s->inputs[o]].bytes;
   }
@@ -50,31 +49,22 @@ static int64_t most_of(const int64_t *live, int lower, int upper) {
   return most;
 }
 
-// As if no buffer were a part of another. Owned: free().
-static int64_t *live_apart(const PlanProgram *p, const PlanLayout *l) {
-  int64_t *live = allocate_array((size_t)l->n + 2, sizeof *live);
-  for (int b = 0; b < l->n_buffers; b++) {
-    const PlanBuffer *buffer = &l->buffers[b];
-    if (buffer->persistent || buffer->far) continue;
-    live[buffer->lower] += plan_align(p, buffer->bytes);
-    live[buffer->upper] -= plan_align(p, buffer->bytes);
-  }
-  for (int i = 1; i <= l->n; i++) live[i] += live[i - 1];
-  return live;
-}
-
 // The n parts of a bucket; those that begin first leave it until it raises no peak. `live`: as without them, then with
 // those that stay.
-static void settle_bucket(const PlanProgram *p, PlanLayout *l, const int *parts, int n, int64_t *live, int64_t peak) {
-  PlanBuffer *bucket = &l->buffers[l->buffers[parts[0]].within];
+static void settle_bucket(const PlanProgram *p, PlanLayout *l, const PlanPart *parts, int n, int64_t *live,
+                          int64_t peak) {
+  PlanBuffer *bucket = &l->buffers[parts->bucket];
   int64_t bytes = plan_align(p, bucket->bytes);
   int end = bucket->lower;
-  for (int i = 0; i < n; i++)
-    add_live(live, l->buffers[parts[i]].lower, l->buffers[parts[i]].upper, -plan_align(p, l->buffers[parts[i]].bytes));
+  for (int i = 0; i < n; i++) {
+    PlanBuffer *b = &l->buffers[parts[i].buffer];
+    add_live(live, b->lower, b->upper, -plan_align(p, b->bytes));
+    b->within = parts->bucket;
+  }
   for (int left = n; left > 0; left--) {
     PlanBuffer *first = NULL;
     for (int i = 0; i < n; i++) {
-      PlanBuffer *b = &l->buffers[parts[i]];
+      PlanBuffer *b = &l->buffers[parts[i].buffer];
       if (b->within >= 0 && (!first || b->lower < first->lower)) first = b;
     }
     add_live(live, first->lower, end, bytes);
@@ -89,10 +79,9 @@ static void settle_bucket(const PlanProgram *p, PlanLayout *l, const int *parts,
 
 void plan_buckets_settle(const PlanProgram *p, PlanLayout *l) {
   if (l->n_parts == 0) return;
-  int64_t *live = live_apart(p, l), peak = most_of(live, 0, l->n + 1);
+  int64_t *live = plan_layout_live(p, l), peak = most_of(live, 0, l->n + 1);
   for (int i = 0, n; i < l->n_parts; i += n) {
-    int bucket = l->buffers[l->parts[i]].within;
-    for (n = 1; i + n < l->n_parts && l->buffers[l->parts[i + n]].within == bucket;) n++;
+    for (n = 1; i + n < l->n_parts && l->parts[i + n].bucket == l->parts[i].bucket;) n++;
     settle_bucket(p, l, l->parts + i, n, live, peak);
   }
   free(live);

@@ -118,8 +118,8 @@ static const char *why_not_over(const Replay *r, int step, int result, int opera
   const PlanStep *s = &p->steps[step];
   int value = s->first_result + result, told_over = p->values[value].inplace;
   int root = p->values[s->inputs[operand]].root;
-  bool told = told_over >= 0 && p->values[s->inputs[told_over]].root == root;
   if (is_in_its_bucket(r, s, operand)) return NULL;
+  bool told = told_over >= 0 && p->values[s->inputs[told_over]].root == root;
   for (int q = 0; q < p->n_results && !told; q++) told = p->tied[q] == root && p->result[q] == value;
   if (!told) return "the attribute inplace does not say so";
   if (offset_of(r, value) != offset_of(r, s->inputs[operand])) return "it begins elsewhere";

@@ -334,7 +334,7 @@ void plan_layout_place(const PlanProgram *p, PlanLayout *l, int64_t capacity, Pl
   OffsetResult near = place_arena(p, l, false, capacity, effort), far = place_arena(p, l, true, 0, effort);
   l->arena = near.arena_bytes, l->live = near.lower_bound;
   l->far_arena = far.arena_bytes, l->far_live = far.lower_bound;
-  for (int b = 0; b < l->n_buffers; b++)
+  for (int b = l->n_buffers - 1; b >= 0; b--)   // a bucket comes behind its parts
     if (l->buffers[b].within >= 0) l->buffers[b].offset = l->buffers[l->buffers[b].within].offset + l->buffers[b].shift;
 }
 
