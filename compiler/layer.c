@@ -184,7 +184,7 @@ static const LayerInfo layers[] = {
             "view_as_real."),
     F32_ROW(irfft, "x:tensor, n:int=none", false,
             "Real rows of n elements from the half of their spectrum, x[..., n/2 + 1, 2] to [..., n]: PyTorch's irfft; "
-            "n is even by default."),
+            "n is even by default. The imaginary parts of the first number and, of even n, of the last do not count."),
     F32_ROW(fft, "x:tensor, inverse:bool=false", false,
             "The spectrum of complex rows, x[..., n, 2] to [..., n, 2], or with inverse=true back from it: PyTorch's "
             "fft "
