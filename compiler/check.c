@@ -47,7 +47,7 @@ static bool check_file(const Options *options, const char *path, int *written) {
     diag_attach(d, ctx);
     for (int i = 0; i < options->defines.n; i++) options->defines.list[i].used = false;
     check_module(options, file, ctx);
-    mlirContextDestroy(ctx);
+    nn_context_destroy(ctx);
   }
   ast_free(file);
   if (options->json) diag_write_json(d, stdout, written);

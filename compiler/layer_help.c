@@ -251,7 +251,7 @@ static void print_example(FILE *out, const char *name) {
     print_ops(out, function);
     mlirModuleDestroy(module);
   }
-  mlirContextDestroy(ctx);
+  nn_context_destroy(ctx);
   ast_free(file);
   diag_free(d);
   free(text);

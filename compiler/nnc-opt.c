@@ -145,7 +145,7 @@ static int run(const OptOptions *options) {
   bool ok = !mlirModuleIsNull(module) && nn_pipeline_run(&pipeline, module, &options->hooks) &&
             write_module(module, options->output);
   if (!mlirModuleIsNull(module)) mlirModuleDestroy(module);
-  mlirContextDestroy(ctx);
+  nn_context_destroy(ctx);
   diag_free(diagnostics);
   nn_pipeline_free(&pipeline);
   codegen_target_destroy(target);

@@ -511,7 +511,7 @@ static bool plan_value(void *context, FitPlan *plan) {
   CodegenTarget *target = create_target(&o);
   bool ok = file && target && plan_for_fit(&o, d, file, ctx, target, fit->bytes, plan);
   codegen_target_destroy(target);
-  mlirContextDestroy(ctx);
+  nn_context_destroy(ctx);
   if (!first) ast_free(file);
   if (!first) diag_free(d);
   free(o.defines.list);
@@ -588,7 +588,7 @@ static bool compile(const Options *options, Diagnostics *d) {
     MlirContext ctx = context_create(options);
     diag_attach(d, ctx);
     ok = compile_module(options, d, file, ctx);
-    mlirContextDestroy(ctx);
+    nn_context_destroy(ctx);
   }
   ok = ok && (!options->write_dependencies || write_dependencies(options, d, file));
   ast_free(file);

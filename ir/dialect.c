@@ -157,3 +157,10 @@ static MlirContext create(bool ranks) {
 
 MlirContext nn_context_create(void) { return create(true); }
 MlirContext nn_context_create_alone(void) { return create(false); }
+
+void nn_context_destroy(MlirContext ctx) {
+  nn_types_forget();
+  nn_ops_forget();
+  nn_names_forget();
+  mlirContextDestroy(ctx);
+}

@@ -10,6 +10,11 @@ _Noreturn void nn_bug(const char *format, ...) __attribute__((format(printf, 1, 
 MlirAttribute nn_attr_to_mlir(MlirContext ctx, const NnAttr *attr);
 MlirNamedAttribute nn_attr_to_named(MlirContext ctx, const NnAttr *attr);
 
+// What is known by addresses in a context, which another one may reuse.
+void nn_types_forget(void);
+void nn_ops_forget(void);
+void nn_names_forget(void);
+
 // "nn.conv2d", "nn.concat_3"
 void nn_op_mlir_name(NnOp op, int n_operands, char *buf, size_t size);
 

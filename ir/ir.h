@@ -62,16 +62,9 @@ const char *nn_type_format(const NnType *t, char *buf, size_t size);
 MlirType nn_type_to_mlir(MlirContext ctx, const NnType *t);   // u8 is ui8
 // false: not a static ranked tensor of a known element type
 bool nn_type_from_mlir(MlirType type, NnType *out);
-NnType nn_value_type(MlirValue v);     // asserts that it is one
-NnDtype nn_value_dtype(MlirValue v);   // its element type alone, at a third of the price
-// The types of many values: they are few, and MLIR is asked once for each. Zero-initialise to create.
-typedef struct NnTypes {
-  PtrMap ids;
-  int n;
-  NnType **items;   // Owned, each
-} NnTypes;
-const NnType *nn_types_of(NnTypes *types, MlirValue v);   // Borrowed until nn_types_free; asserts as nn_value_type does
-void nn_types_free(NnTypes *types);
+NnType nn_value_type(MlirValue v);   // asserts that it is one
+NnDtype nn_value_dtype(MlirValue v);
+const NnType *nn_type_of(MlirValue v);   // nn_value_type without a copy; lives as long as the context
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Names of the attributes that stages leave for each other: ATTR_role is "nn.role" (ir/attributes.def).
@@ -185,10 +178,11 @@ char *nn_op_table_markdown(void);
 // Context, modules
 
 // A context with builtin, func, scf and the nn dialect loaded (IRDL, generated from the table), threading off. Owned:
-// mlirContextDestroy. The second lacks the ops by which ranks exchange values: of so many operands each that a tenth of
+// nn_context_destroy. The second lacks the ops by which ranks exchange values: of so many operands each that a tenth of
 // a small compilation would go into their definitions.
 MlirContext nn_context_create(void);
 MlirContext nn_context_create_alone(void);
+void nn_context_destroy(MlirContext ctx);   // and what was remembered of its types and names
 // The text of the dialect's IRDL module. Owned: free().
 char *nn_irdl_text(void);
 // Verifies with MLIR, then every nn op against its shape rule; errors go to the context's diagnostic handlers.

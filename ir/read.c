@@ -20,8 +20,37 @@ _Noreturn void nn_bug(const char *format, ...) {
 
 MlirStringRef nn_string_ref(const char *text) { return mlirStringRefCreate(text, strlen(text)); }
 
+// Names of attributes, nearly all of them constants of the compiler, by the addresses of these: their text is compared,
+// since a name may have been built where another one stood.
+static struct {
+  const void *ctx;
+  PtrMap ids;
+  int n;
+  MlirIdentifier *items;   // Owned
+} known;
+
+void nn_names_forget(void) {
+  free(known.items);
+  ptr_map_free(&known.ids);
+  known.ctx = NULL, known.items = NULL, known.n = 0;
+}
+
+static MlirIdentifier identifier(MlirContext ctx, const char *name) {
+  MlirStringRef text = nn_string_ref(name);
+  if (known.ctx != ctx.ptr) nn_names_forget();
+  known.ctx = ctx.ptr;
+  int id = ptr_map_get(&known.ids, name);
+  if (id >= 0 && mlirStringRefEqual(mlirIdentifierStr(known.items[id]), text)) return known.items[id];
+  if (id < 0) {
+    id = known.n;
+    ptr_map_set(&known.ids, name, id);
+    ARRAY_ADD(known.items, known.n);
+  }
+  return known.items[id] = mlirIdentifierGet(ctx, text);
+}
+
 MlirNamedAttribute nn_named(MlirContext ctx, const char *name, MlirAttribute value) {
-  return mlirNamedAttributeGet(mlirIdentifierGet(ctx, nn_string_ref(name)), value);
+  return mlirNamedAttributeGet(identifier(ctx, name), value);
 }
 
 MlirAttribute nn_attribute(MlirOperation op, const char *name) {

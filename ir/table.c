@@ -1,6 +1,5 @@
 // The table of ops: the rows of ir/ops.def tied to their rules in ir/ops/. Autodiff, verification, costs, the dialect's
 // IRDL text and the reference page all read this one table.
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,48 +94,9 @@ const NnOpInfo *nn_op_info(NnOp op) {
   return &rows[op];
 }
 
-// Rows by a hash of their names: passes ask for the kind of an op more often than for anything else. Filled before
-// main.
-enum { SLOT_BITS = 10, SLOTS = 1 << SLOT_BITS };
-static unsigned char row_at[SLOTS];   // row + 1; 0: free
-_Static_assert(NN_OP_COUNT < UCHAR_MAX, "room for the rows");
-
-// Length and three characters, multiplied (Knuth), tell most names apart; the comparison does the rest. length > 0
-static inline unsigned slot_of(const char *name, size_t length) {
-  const unsigned char *c = (const unsigned char *)name;
-  uint32_t key = (uint32_t)length << 24 ^ (uint32_t)c[0] << 16 ^ (uint32_t)c[length / 2] << 8 ^ c[length - 1];
-  return (key * UINT32_C(0x6ec9d287)) >> (32 - SLOT_BITS);
-}
-
-static __attribute__((constructor)) void fill_slots(void) {
-  for (int i = 0; i < NN_OP_COUNT; i++) {
-    unsigned s = slot_of(rows[i].name, name_length[i]);
-    while (row_at[s]) s = (s + 1) % SLOTS;
-    row_at[s] = (unsigned char)(i + 1);
-  }
-}
-
-// As memcmp, but for a call: names are short. Two pieces of eight characters, or of four, that overlap.
-static inline bool same_name(const char *a, const char *b, size_t length) {
-  uint64_t x[2], y[2];
-  uint32_t u[2], v[2];
-  if (length > 16 || length < 4) return memcmp(a, b, length) == 0;
-  if (length >= 8) {
-    memcpy(x, a, 8), memcpy(x + 1, a + length - 8, 8);
-    memcpy(y, b, 8), memcpy(y + 1, b + length - 8, 8);
-    return x[0] == y[0] && x[1] == y[1];
-  }
-  memcpy(u, a, 4), memcpy(u + 1, a + length - 4, 4);
-  memcpy(v, b, 4), memcpy(v + 1, b + length - 4, 4);
-  return u[0] == v[0] && u[1] == v[1];
-}
-
 static NnOp find(const char *name, size_t length) {
-  if (length == 0) return NN_OP_NONE;
-  for (unsigned s = slot_of(name, length); row_at[s]; s = (s + 1) % SLOTS) {
-    int i = row_at[s] - 1;
-    if (name_length[i] == length && same_name(rows[i].name, name, length)) return (NnOp)i;
-  }
+  for (int i = 0; i < NN_OP_COUNT; i++)
+    if (name_length[i] == length && memcmp(rows[i].name, name, length) == 0) return (NnOp)i;
   return NN_OP_NONE;
 }
 
@@ -154,9 +114,7 @@ int nn_op_adds_to(NnOp op) {
 
 NnOp nn_op_by_name(const char *name) { return find(name, strlen(name)); }
 
-NnOp nn_op_of(MlirOperation op) {
-  if (mlirOperationIsNull(op)) return NN_OP_NONE;
-  MlirStringRef name = mlirIdentifierStr(mlirOperationGetName(op));
+static NnOp op_named(MlirStringRef name) {
   if (name.length <= 3 || memcmp(name.data, "nn.", 3)) return NN_OP_NONE;
   NnOp found = find(name.data + 3, name.length - 3);
   if (found != NN_OP_NONE) return found;
@@ -164,6 +122,20 @@ NnOp nn_op_of(MlirOperation op) {
   while (length > 0 && name.data[3 + length - 1] >= '0' && name.data[3 + length - 1] <= '9') length--;
   found = length > 1 ? find(name.data + 3, length - 1) : NN_OP_NONE;
   return found != NN_OP_NONE && rows[found].n_operands < 0 ? found : NN_OP_NONE;
+}
+
+// Passes ask for the kind of an op more often than for anything else: each name is looked up once, by the address of
+// what MLIR has of it, which stays as long as the context. The row + 1; 0: none.
+static PtrMap known_names;
+
+void nn_ops_forget(void) { ptr_map_free(&known_names); }
+
+NnOp nn_op_of(MlirOperation op) {
+  if (mlirOperationIsNull(op)) return NN_OP_NONE;
+  MlirIdentifier name = mlirOperationGetName(op);
+  int row = ptr_map_get(&known_names, name.ptr);
+  if (row < 0) ptr_map_set(&known_names, name.ptr, row = (int)op_named(mlirIdentifierStr(name)) + 1);
+  return (NnOp)(row - 1);
 }
 
 void nn_op_mlir_name(NnOp op, int n_operands, char *buf, size_t size) {

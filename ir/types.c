@@ -177,7 +177,7 @@ static bool element_from_mlir(MlirType type, NnDtype *out) {
   return true;
 }
 
-bool nn_type_from_mlir(MlirType type, NnType *out) {
+static bool read_type(MlirType type, NnType *out) {
   if (mlirTypeIsNull(type) || !mlirTypeIsARankedTensor(type) ||
       !mlirAttributeIsNull(mlirRankedTensorTypeGetEncoding(type)))
     return false;
@@ -192,35 +192,45 @@ bool nn_type_from_mlir(MlirType type, NnType *out) {
   return true;
 }
 
-NnDtype nn_value_dtype(MlirValue v) {
-  NnDtype dtype;
-  MlirType type = mlirValueGetType(v);
-  if (!mlirTypeIsARankedTensor(type) || !element_from_mlir(mlirShapedTypeGetElementType(type), &dtype))
-    nn_bug("a value that is no tensor of a known element type");
-  return dtype;
+// Types are few and each is read very often, so MLIR is asked once: by the address, which is the type's own as long as
+// the context lives.
+static struct {
+  PtrMap ids;
+  int n;
+  NnType **items;   // Owned, each
+} known;
+
+void nn_types_forget(void) {
+  for (int i = 0; i < known.n; i++) free(known.items[i]);
+  free(known.items);
+  ptr_map_free(&known.ids);
+  known.items = NULL, known.n = 0;
 }
 
-NnType nn_value_type(MlirValue v) {
+// NULL: not a static ranked tensor of a known element type.
+static const NnType *find_type(MlirType type) {
+  int id = mlirTypeIsNull(type) ? -1 : ptr_map_get(&known.ids, type.ptr);
+  if (id >= 0) return known.items[id];
   NnType t;
-  if (nn_value_is_null(v) || !nn_type_from_mlir(mlirValueGetType(v), &t))
-    nn_bug("a value that is no static tensor of a known element type");
-  return t;
-}
-
-const NnType *nn_types_of(NnTypes *types, MlirValue v) {
-  MlirType type = mlirValueGetType(v);
-  int id = ptr_map_get(&types->ids, type.ptr);
-  if (id >= 0) return types->items[id];
-  ptr_map_set(&types->ids, type.ptr, types->n);
+  if (!read_type(type, &t)) return NULL;
+  ptr_map_set(&known.ids, type.ptr, known.n);
   NnType *made = allocate_array(1, sizeof *made);
-  *made = nn_value_type(v);
-  *ARRAY_ADD(types->items, types->n) = made;
+  *made = t;
+  *ARRAY_ADD(known.items, known.n) = made;
   return made;
 }
 
-void nn_types_free(NnTypes *types) {
-  for (int i = 0; i < types->n; i++) free(types->items[i]);
-  free(types->items);
-  ptr_map_free(&types->ids);
-  *types = (NnTypes){0};
+bool nn_type_from_mlir(MlirType type, NnType *out) {
+  const NnType *t = find_type(type);
+  if (t) *out = *t;
+  return t != NULL;
 }
+
+const NnType *nn_type_of(MlirValue v) {
+  const NnType *t = nn_value_is_null(v) ? NULL : find_type(mlirValueGetType(v));
+  if (!t) nn_bug("a value that is no static tensor of a known element type");
+  return t;
+}
+
+NnType nn_value_type(MlirValue v) { return *nn_type_of(v); }
+NnDtype nn_value_dtype(MlirValue v) { return nn_type_of(v)->dtype; }

@@ -77,9 +77,8 @@ typedef struct FuseGraph {
   FuseGroup *groups;   // Owned, n
   int *next;           // Owned, n; next member of the group, -1 ends
   int n_edges;
-  FuseEdge *edges;   // Owned; grouped by `to`
-  int *out;          // Owned; edges with from >= 0, grouped by `from`
-  NnTypes types;
+  FuseEdge *edges;              // Owned; grouped by `to`
+  int *out;                     // Owned; edges with from >= 0, grouped by `from`
   int n_values;                 // values that edges name
   MlirValue *values;            // Owned
   const NnType **value_types;   // Owned

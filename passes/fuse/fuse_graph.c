@@ -217,7 +217,7 @@ static int value_number(FuseGraph *g, MlirValue v) {
   int id = ptr_map_get(&g->value_ids, v.ptr);
   if (id >= 0) return id;
   int n = g->n_values;
-  *ARRAY_ADD(g->value_types, n) = nn_types_of(&g->types, v);
+  *ARRAY_ADD(g->value_types, n) = nn_type_of(v);
   *ARRAY_ADD(g->values, g->n_values) = v;
   ptr_map_set(&g->value_ids, v.ptr, g->n_values - 1);
   return g->n_values - 1;
@@ -410,9 +410,9 @@ static void read_op(FuseGraph *g, int i, MlirOperation op) {
     int64_t axes[NN_MAX_RANK];
     int n = nn_attr_i64s(op, "axes", axes, NN_MAX_RANK);
     for (int a = 0; a < n; a++) o->axes |= 1u << axes[a];
-    o->shape = nn_types_of(&g->types, nn_operand(op, 0));
+    o->shape = nn_type_of(nn_operand(op, 0));
   } else if (mlirOperationGetNumResults(op) > 0) {
-    o->shape = nn_types_of(&g->types, mlirOperationGetResult(op, 0));
+    o->shape = nn_type_of(mlirOperationGetResult(op, 0));
   }
 }
 
@@ -456,7 +456,6 @@ void fuse_graph_free(FuseGraph *g) {
   free(g->out);
   free(g->values);
   free(g->value_types);
-  nn_types_free(&g->types);
   free(g->at);
   free(g->stamp);
   free(g->value_stamp);

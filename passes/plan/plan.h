@@ -132,7 +132,6 @@ typedef struct PlanProgram {
   int n_values;
   PlanValue *values;   // Owned; arguments first
   PtrMap ids;          // MlirValue -> value
-  NnTypes types;       // while it is built
   int n_args;
   int n_steps;
   PlanStep *steps;   // Owned

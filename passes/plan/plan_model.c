@@ -22,7 +22,7 @@ static int add_value(PlanProgram *p, MlirValue v, int def, int root, int64_t shi
   int id = p->n_values;
   PlanValue *value = ARRAY_ADD(p->values, p->n_values);
   *value = (PlanValue){.value = v,
-                       .bytes = nn_type_bytes(nn_types_of(&p->types, v)),
+                       .bytes = nn_type_bytes(nn_type_of(v)),
                        .root = root < 0 ? id : root,
                        .shift = shift,
                        .def = def,
@@ -148,7 +148,6 @@ void plan_program_build(PlanProgram *p, MlirModule module, MlirOperation func, c
     }
   }
   nn_steps_free(&list);
-  nn_types_free(&p->types);
   MlirOperation ret = nn_function_return(func);
   p->n_results = (int)mlirOperationGetNumOperands(ret);
   p->result = allocate_array((size_t)p->n_results, sizeof *p->result);

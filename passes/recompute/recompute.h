@@ -46,7 +46,6 @@ typedef struct RecomputeGraph {
   bool *backward;           // Owned, per op: backward or update
   RecomputeValue *values;   // Owned; arguments, then results in the order of the ops
   PtrMap ids;               // MlirValue -> number
-  NnTypes types;
 } RecomputeGraph;
 
 void recompute_graph_build(RecomputeGraph *g, MlirOperation func, RecomputeMode mode);   // ops and values

@@ -27,7 +27,7 @@ bool recompute_reads_elements(NnOp op) {
 // Values
 
 static int add_value(RecomputeGraph *g, MlirValue v, int def) {
-  const NnType *t = nn_types_of(&g->types, v);
+  const NnType *t = nn_type_of(v);
   int id = g->n_values++;
   g->values[id] =
       (RecomputeValue){.value = v, .def = def, .root = id, .bytes = nn_type_bytes(t), .elements = nn_type_elements(t)};
@@ -249,7 +249,6 @@ void recompute_graph_free(RecomputeGraph *g) {
   free(g->backward);
   free(g->values);
   ptr_map_free(&g->ids);
-  nn_types_free(&g->types);
   *g = (RecomputeGraph){0};
 }
 

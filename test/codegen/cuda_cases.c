@@ -48,7 +48,7 @@ __attribute__((unused)) static int cuda_cases_end(CudaCases *c) {
   emulate_free(c->code.e);
   emitted_kernels_free(&c->kernels);
   mlirModuleDestroy(c->module);
-  mlirContextDestroy(c->ctx);
+  nn_context_destroy(c->ctx);
   if (failures) fprintf(stderr, "%d failures\n", failures);
   return failures != 0;
 }

@@ -324,6 +324,6 @@ int main(void) {
   MlirContext ctx = nn_context_create();
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
     for (int t = 0; t < 4; t++) check_shape(ctx, &shapes[i], (NnDtype[]){NN_F32, NN_F64, NN_BF16, NN_F16}[t]);
-  mlirContextDestroy(ctx);
+  nn_context_destroy(ctx);
   return check_report();
 }

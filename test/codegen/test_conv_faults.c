@@ -145,6 +145,6 @@ int main(void) {
   test_target_choose("sm_90a", false);
   check_all(ctx, true);
   printf("%d faults, %d failures\n", n_planted, failures);
-  mlirContextDestroy(ctx);
+  nn_context_destroy(ctx);
   return failures != 0;
 }

@@ -48,6 +48,6 @@ static void test_weights(void) {
 int main(void) {
   ctx = nn_context_create();
   test_weights();
-  mlirContextDestroy(ctx);
+  nn_context_destroy(ctx);
   return check_report();
 }

@@ -102,7 +102,7 @@ static void check_architecture(const char *name) {
   emulate_free(e);
   emitted_kernels_free(&kernels);
   mlirModuleDestroy(m);
-  mlirContextDestroy(ctx);
+  nn_context_destroy(ctx);
 }
 
 int main(void) {

@@ -51,7 +51,7 @@ int main(void) {
   NN_FOREACH_OP (op, body)
     if (nn_has_attr(op, "nn.kernel")) all++, told += check_kernel(op);
   mlirModuleDestroy(module);
-  mlirContextDestroy(ctx);
+  nn_context_destroy(ctx);
   printf("%d of %d kernels, %d failures\n", told, all, failures);
   return failures != 0 || told < all / 3;
 }

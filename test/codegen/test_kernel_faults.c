@@ -340,6 +340,6 @@ int main(void) {
   for (int which = 2; which < 4; which++) check_op(ctx, attention_op, which, "sm_90a", 2);
   printf("%d faults planted, %d found by the emulator, %d accesses only by another result, %d failures\n", n_planted,
          n_found, n_other, failures);
-  mlirContextDestroy(ctx);
+  nn_context_destroy(ctx);
   return failures != 0;
 }

@@ -110,7 +110,7 @@ int main(int argc, char **argv) {
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) check_cpu(module, "x86-64-v3", path);
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw")) check_cpu(module, "x86-64-v4", path);
   mlirModuleDestroy(module);
-  mlirContextDestroy(ctx);
+  nn_context_destroy(ctx);
   rmdir(path);
   free(path);
   if (failures) fprintf(stderr, "%d failures\n", failures);

@@ -128,7 +128,7 @@ int main(void) {
   check("rtx2080ti", "sm_75", false);
   check("xeon-avx512-2core", NULL, false);
   mlirModuleDestroy(module);
-  mlirContextDestroy(ctx);
+  nn_context_destroy(ctx);
   printf("%d steps in %d types on 6 machines, %d failures\n", COUNT(cases), COUNT(types), failures);
   return failures > 0;
 }

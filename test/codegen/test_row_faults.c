@@ -104,6 +104,6 @@ int main(void) {
   LLVMContextDispose(llvm);
   emitted_kernels_free(&kernels);
   mlirModuleDestroy(m);
-  mlirContextDestroy(ctx);
+  nn_context_destroy(ctx);
   return failures != 0;
 }

@@ -62,6 +62,6 @@ int main(void) {
   test_gather();
   test_scatter();
   test_all_reduce();
-  mlirContextDestroy(ctx);
+  nn_context_destroy(ctx);
   return check_report();
 }

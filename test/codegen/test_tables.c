@@ -49,6 +49,6 @@ static void test_product_that_adds(MlirContext ctx) {
 int main(void) {
   MlirContext ctx = nn_context_create();
   test_product_that_adds(ctx);
-  mlirContextDestroy(ctx);
+  nn_context_destroy(ctx);
   return check_report();
 }

@@ -154,7 +154,7 @@ static char *train(const char *policy, Break broken, size_t *size) {
   if (system(command) != 0) give_up("the program failed");
   mlirModuleDestroy(module);
   codegen_target_destroy(codegen);
-  mlirContextDestroy(ctx);
+  nn_context_destroy(ctx);
   ast_free(file);
   diag_free(d);
   snprintf(path, sizeof path, "%s/saved", folder);

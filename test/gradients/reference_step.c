@@ -71,6 +71,6 @@ int main(int argc, char **argv) {
   free(args);
   free(results);
   mlirModuleDestroy(module);
-  mlirContextDestroy(ctx);
+  nn_context_destroy(ctx);
   return 0;
 }

@@ -311,6 +311,6 @@ int main(void) {
     CHECK(!info->vjp || 2 * coverage[op].odd >= SHAPES, "%s: %d cases with an odd size, fewer than %d", info->name,
           coverage[op].odd, SHAPES / 2);
   }
-  mlirContextDestroy(ctx);
+  nn_context_destroy(ctx);
   return check_report();
 }

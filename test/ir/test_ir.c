@@ -408,6 +408,6 @@ int main(int argc, char **argv) {
   test_costs();
   test_attention_pairs();
   test_gradient_conventions();
-  mlirContextDestroy(ctx);
+  nn_context_destroy(ctx);
   return check_report();
 }

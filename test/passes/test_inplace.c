@@ -79,6 +79,6 @@ int main(void) {
           cases[i].why);
   plan_program_free(&p);
   mlirModuleDestroy(module);
-  mlirContextDestroy(ctx);
+  nn_context_destroy(ctx);
   return check_report();
 }

@@ -49,7 +49,7 @@ int main(void) {
   EXPECT("no such step", "there is no step 7", 0, 7);
   plan_program_free(&p);
   mlirModuleDestroy(module);
-  mlirContextDestroy(ctx);
+  nn_context_destroy(ctx);
   printf("%s\n", failed ? "remat check: FAILED" : "remat check: all passed");
   return failed != 0;
 }

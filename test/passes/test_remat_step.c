@@ -323,6 +323,6 @@ int main(void) {
   test_operands_of_a_part();
   test_part_that_runs_again();
   test_without_far();
-  mlirContextDestroy(ctx);
+  nn_context_destroy(ctx);
   return check_report();
 }

@@ -259,6 +259,6 @@ int main(void) {
   for (int dtype = 0; dtype < NN_DTYPE_COUNT; dtype++) check_type((NnDtype)dtype);
   fclose(out);
   free(text);
-  mlirContextDestroy(ctx);
+  nn_context_destroy(ctx);
   return check_report();
 }

@@ -154,6 +154,6 @@ int main(int argc, char **argv) {
     for (size_t t = 0; t < sizeof types / sizeof *types; t++) check_shape(types[t], shapes[s]);
   check_transforms(NN_F32);
   check_transforms(NN_F64);
-  mlirContextDestroy(ctx);
+  nn_context_destroy(ctx);
   return check_report();
 }
