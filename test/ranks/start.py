@@ -10,7 +10,7 @@ import os, signal, socket, subprocess, sys, time
 def variables(style, rank, size, port):
     if style == "srun":
         return {"SLURM_PROCID": rank, "SLURM_STEP_NUM_TASKS": size, "SLURM_NTASKS": size, "SLURM_LOCALID": rank, "SLURM_JOB_ID": 1, "MASTER_PORT": port,
-                "SLURM_STEP_NODELIST": "localhost"}
+                "SLURM_STEP_NODELIST": "localhost" if rank % 2 else "127.0.0.[1-2]"}
     return {"RANK": rank, "WORLD_SIZE": size, "LOCAL_RANK": rank, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
 
 def free_port():

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "runtime/runtime.h"
+#include "runtime/training.h"
 #include "test/check.h"
 
 static double by_hand(double step, double steps) { return step / (4 * steps); }
@@ -360,6 +361,15 @@ static void test_narrow(void) {
   CHECK(to[0] == 0x4b80 && to[1] == 0x4b81 && to[2] == 0x4040, "integers: %04x %04x %04x", to[0], to[1], to[2]);
 }
 
+// Of two tokens with a probability of exactly a half each, the first alone makes up a half.
+static void test_draw(void) {
+  const DrawOptions half = {.temperature = 1, .top_p = 0.5}, more = {.temperature = 1, .top_p = 0.75},
+                    nearly = {.temperature = 1, .top_p = 1 - 0x1p-53};
+  CHECK(draw_token((double[]){0, 0}, 2, &half, 0.9) == 0, "the nucleus goes on behind its share");
+  CHECK(draw_token((double[]){0, 0}, 2, &more, 0.9) == 1, "the nucleus ends before its share");
+  CHECK(draw_token((double[14]){0}, 14, &nearly, 0.999) == 13, "14 times a 14th, which is less than 1 by rounding");
+}
+
 int main(void) {
   report_set_name("test_runtime");
   char template[] = "test-runtime-XXXXXX";
@@ -372,6 +382,7 @@ int main(void) {
   test_schedule();
   test_init();
   test_narrow();
+  test_draw();
   test_npy();
   test_bytes();
   test_safetensors();

@@ -1,6 +1,6 @@
 # A graph for the graph networks: two rings of nodes joined by one edge. A node's words tell little, its neighbours' labels much.
 # ring_graph.py OUT [KIND]: a safetensors file laid out as Cora's, besides the edges as compressed sparse rows; KIND "predict" or "predict-csr" has the names of
-# the model's inputs, "nameless" lacks one under either name, others are wrong files.
+# the model's inputs, "nameless" lacks one under either name, "narrow" has words too few, others are wrong files.
 import json
 import struct
 import sys
@@ -39,6 +39,8 @@ tensors = {
 }
 if kind.startswith("predict"):
     tensors = {new: tensors[old] for new, old in (("x", "features"), ("source", "edge_src"), ("target", "indptr" if kind == "predict-csr" else "edge_dst"))}
+elif kind == "narrow":
+    tensors["features"] = ("U8", [NODES, WORDS - 1], bytes(NODES * (WORDS - 1)))
 elif kind == "nameless":
     tensors["words"] = tensors.pop("features")
 header, data = {}, b""
