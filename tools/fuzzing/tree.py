@@ -193,7 +193,7 @@ def show(n, indent=1):
     if op == 'iota':
         return f'iota({n.shape[0]})'
     if op == 'infinite':
-        return f'{inner(n.args[0])} / where({show(n.args[0], indent)} > 0.1, 0.0, 1.0)'
+        return f'-log(relu(0.1 - {inner(n.args[0])}))'
     words = [show(x, indent) for x in n.args]
     if op in ('concat', 'stack', 'meshgrid'):
         words = ['[' + ', '.join(words) + ']']
