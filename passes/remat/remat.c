@@ -323,15 +323,22 @@ static void find_plan_of_phase(Rematter *m, Planned *p, const Planned *planned, 
   find_plan(m, p);
 }
 
-// Returns the function, which may be another than before.
-static MlirOperation use_plan(Rematter *m, Planned *p) {
+static bool far_fits(const Rematter *m, const RematPlan *plan) {
+  return !m->goal.far_budget || plan->far_arena <= m->goal.far_budget;
+}
+
+static bool plan_fits(const Rematter *m, const RematPlan *plan) {
+  return far_fits(m, plan) && (m->goal.budget == 0 || plan->arena <= m->goal.budget);
+}
+
+// Writes the plan into the function, unless a budget cannot be met. Returns the function, which may be another than
+// before.
+static MlirOperation use_plan(Rematter *m, Planned *p, bool fits) {
   RematForms *forms = p->forms;
   RematPlan *plan = &p->plan;
   double overhead = remat_forms_overhead(forms, p->form, plan);
-  bool far_fits = !m->goal.far_budget || plan->far_arena <= m->goal.far_budget;
-  bool fits = far_fits && (m->goal.budget == 0 || plan->arena <= m->goal.budget);
   add_need(m, plan->arena, remat_forms_bytes(forms) - p->others_near);
-  if (!far_fits) m->far_need = plan->far_arena;
+  if (!far_fits(m, plan)) m->far_need = plan->far_arena;
   if (overhead > m->overhead) m->overhead = overhead;
   if (fits) {
     // Without a budget: what any plan adds whose arena is no larger than the one found.
@@ -350,12 +357,11 @@ static MlirOperation use_plan(Rematter *m, Planned *p) {
 static void rematerialize(Rematter *m, int function, RematForms *forms) {
   Planned p = {.function = function, .forms = forms};
   find_plan(m, &p);
-  m->functions[function] = use_plan(m, &p);
+  m->functions[function] = use_plan(m, &p, plan_fits(m, &p.plan));
 }
 
-// @train, or all phases: what persists has one home in all.
-static void rematerialize_steps(Rematter *m, RematForms *forms) {
-  Planned planned[NN_MAX_FUNCTIONS];
+// Of @train, or of all phases: what persists has one home in all. Returns how many there are.
+static int find_plans_of_steps(Rematter *m, RematForms *forms, Planned *planned) {
   int n = 0;
   for (int f = 0; f < m->n_functions; f++)
     if (forms[f].n && nn_is_train(m->functions[f])) planned[n++] = (Planned){.function = f, .forms = &forms[f]};
@@ -365,7 +371,15 @@ static void rematerialize_steps(Rematter *m, RematForms *forms) {
     if (m->goal.far_budget) note_far(m, m->functions[planned[k].function], &planned[k].plan);
   }
   if (m->goal.far_budget && n) choose_homes(m, planned, n);
-  for (int k = 0; k < n; k++) m->functions[planned[k].function] = use_plan(m, &planned[k]);
+  return n;
+}
+
+static void rematerialize_steps(Rematter *m, RematForms *forms) {
+  Planned planned[NN_MAX_FUNCTIONS];
+  int n = find_plans_of_steps(m, forms, planned);
+  bool fit = true;
+  for (int k = 0; k < n; k++) fit &= plan_fits(m, &planned[k].plan);
+  for (int k = 0; k < n; k++) m->functions[planned[k].function] = use_plan(m, &planned[k], fit);
 }
 
 // The table of options (passes.def) has been checked against the text.
@@ -403,48 +417,47 @@ static void find_budget(Rematter *m, const MlirOperation *functions, const Remat
   if (m->goal.budget < 1) m->goal.budget = 1;   // 0 means none
 }
 
-// The largest arena beside @train where all is at home far away that may be.
-static int64_t others_need_at_least(const Rematter *m, const StepProblem *q) {
-  Rematter all = *m;
-  all.n_far = 0;
-  all.far = NULL;
-  for (int h = 0; h < q->n_homes; h++) note(&all, plan_argument_key(q->p->func, q->node_value[h]));
-  int64_t need = others_need(&all);
-  free(all.far);
-  return need;
-}
-
-// Where a budget cannot be met: what memory far away would make of it, which ranks do not have, and of a step that is
-// planned alone. Writes and returns text.
+// Where a budget cannot be met: what memory far away would make of it, which ranks do not have. Writes and returns
+// text.
 static const char *tell_far(const Rematter *m, char *text, size_t size) {
-  MlirOperation train = nn_module_train(m->module);
   *text = 0;
-  bool ranks = nn_has_attr(mlirModuleGetOperation(m->module), ATTR_shard),
-       phases = nn_has_attr(mlirModuleGetOperation(m->module), ATTR_phases);
-  if (m->goal.far_budget || phases || !m->target || !remat_has_far(m->target) || mlirOperationIsNull(train) ||
-      m->goal.policy != REMAT_POLICY_SOLVE || ranks)
+  if (m->goal.far_budget || !m->target || !remat_has_far(m->target) || m->goal.policy != REMAT_POLICY_SOLVE ||
+      nn_has_attr(mlirModuleGetOperation(m->module), ATTR_shard))
     return text;
-  RematForms forms;
-  RematPlan plan;
-  RematGoal goal = m->goal;
-  goal.far_budget = ANY_BUDGET;
-  goal.effort = HINT_EFFORT * (goal.effort > 0 ? goal.effort : 1);
-  goal.seconds *= HINT_EFFORT;
-  RematFar far;
-  remat_far_build(&far, m->module, m->target, goal.far_budget);
-  remat_forms_build(&forms, m->module, train, m->target, m->persistent, &far);
-  int form = remat_forms_find(&forms, &goal, &plan);
-  double overhead = remat_forms_overhead(&forms, form, &plan);
+  Rematter far = {.module = m->module,
+                  .target = m->target,
+                  .goal = m->goal,
+                  .kept = m->kept,
+                  .persistent = m->persistent,
+                  .n_functions = m->n_functions,
+                  .functions = m->functions};
+  far.goal.far_budget = ANY_BUDGET;
+  far.goal.effort = HINT_EFFORT * (m->goal.effort > 0 ? m->goal.effort : 1);
+  far.goal.seconds *= HINT_EFFORT;
+  remat_far_build(&far.kept_near, m->module, m->target, ANY_BUDGET);
+  RematForms forms[NN_MAX_FUNCTIONS] = {0};
+  for (int f = 0; f < m->n_functions; f++)
+    if (nn_is_train(m->functions[f]))
+      remat_forms_build(&forms[f], m->module, m->functions[f], m->target, m->persistent, &far.kept_near);
+  Planned planned[NN_MAX_FUNCTIONS];
+  int n = find_plans_of_steps(&far, forms, planned);
+  for (int k = 0; k < n; k++) {
+    Planned *p = &planned[k];
+    double overhead = remat_forms_overhead(p->forms, p->form, &p->plan);
+    if (overhead > far.overhead) far.overhead = overhead;
+    add_need(&far, p->plan.arena, 0);
+    remat_plan_free(&p->plan);
+    remat_forms_end(p->forms, -1);
+  }
   const char *option = m->target->far_place;
   char least[32];
-  int64_t others = others_need_at_least(m, &forms.items[0].q), need = plan.arena > others ? plan.arena : others;
-  if (need <= goal.budget) snprintf(text, size, "; with --far=%s it can, at %+.1f %% time", option, 100 * overhead);
-  else if (need < m->need)
-    snprintf(text, size, "; with --far=%s the smallest found is %lld bytes (%s)", option, (long long)need,
-             print_bytes(need, least, sizeof least));
-  remat_plan_free(&plan);
-  remat_forms_end(&forms, -1);
-  remat_far_free(&far);
+  if (n && far.need <= m->goal.budget)
+    snprintf(text, size, "; with --far=%s it can, at %+.1f %% time", option, 100 * far.overhead);
+  else if (n && far.need < m->need)
+    snprintf(text, size, "; with --far=%s the smallest found is %lld bytes (%s)", option, (long long)far.need,
+             print_bytes(far.need, least, sizeof least));
+  free(far.far);
+  remat_far_free(&far.kept_near);
   return text;
 }
 
