@@ -22,7 +22,7 @@ static const Command command =
      OPTIONS(rows)};
 
 static void check_module(const Options *options, const AstFile *file, MlirContext ctx) {
-  MlirModule module = elaborate(ctx, file, options->defines.list, options->defines.n, options->dtype);
+  MlirModule module = elaborate(ctx, file, options->defines.list, options->defines.n, options->dtype, false);
   if (mlirModuleIsNull(module)) return;
   // without a loss there is nothing more to find than what grad() is asked for
   const char *passes = mlirOperationIsNull(nn_module_train(module)) ? "gradients"

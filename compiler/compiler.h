@@ -24,7 +24,8 @@ typedef struct Define {
 
 // Lowers a parsed file to a module with @train, @eval and @predict (docs/internals.md, "What the frontend builds").
 // Reports any number of errors through diag_*, in the order of their places; returns the null module when there were
-// some. A file without a model or train section gives a module without functions.
-MlirModule elaborate(MlirContext ctx, const AstFile *file, Define *defines, int n_defines, const char *dtype);
+// some. A file without a model or train section gives a module without functions. train_alone: only training.
+MlirModule elaborate(MlirContext ctx, const AstFile *file, Define *defines, int n_defines, const char *dtype,
+                     bool train_alone);
 
 #endif

@@ -304,10 +304,11 @@ static void build_functions(Elaborator *e) {
   default_loss_scale(e);
   set_module_attr(e, ATTR_source, text_attr(e, slash ? slash + 1 : name));
   set_module_attr(e, ATTR_model, text_attr(e, e->main_model ? e->main_model->name.text : "train"));
-  if (e->main_model) elaborate_predict(e, e->main_model);
+  if (e->main_model && !e->train_alone) elaborate_predict(e, e->main_model);
 }
 
-MlirModule elaborate(MlirContext ctx, const AstFile *file, Define *defines, int n_defines, const char *dtype) {
+MlirModule elaborate(MlirContext ctx, const AstFile *file, Define *defines, int n_defines, const char *dtype,
+                     bool train_alone) {
   Elaborator e = {.ctx = ctx,
                   .file = file,
                   .diagnostics = file->diagnostics,
@@ -315,6 +316,7 @@ MlirModule elaborate(MlirContext ctx, const AstFile *file, Define *defines, int 
                   .precision = NN_F32,
                   .in_phase = -1,
                   .only_phase = -1,
+                  .train_alone = train_alone,
                   .stack_base = __builtin_frame_address(0)};
   int errors = diag_error_count(e.diagnostics);
   diag_hold(e.diagnostics);
@@ -332,7 +334,7 @@ MlirModule elaborate(MlirContext ctx, const AstFile *file, Define *defines, int 
   function_discard(scratch);
   if (diag_error_count(e.diagnostics) == errors) {
     build_functions(&e);
-    elaborate_others(&e);
+    if (!train_alone) elaborate_others(&e);
   }
   scratch = function_begin(&e, "check", MODE_PREDICT);   // defaults of optimizers and schedules are evaluated again
   check_names(&e);

@@ -226,6 +226,7 @@ struct Elaborator {
   bool phased;          // the section has phases
   int in_phase;         // the one that is being executed; -1: none
   int only_phase;       // the one that the function is of; -1: all are
+  bool train_alone;     // no @eval and @predict
   int n_shared_draws;   // random tensors outside of the phases
   int n_groups, cap_groups;
   Group *groups;

@@ -256,7 +256,7 @@ bool elaborate_train(Elaborator *e) {
   function_discard(scratch);
   // also without its data: the settings have mistakes of their own
   ok = (e->phased ? build_phases(e, n, inputs) : build_step(e, "train", MODE_TRAIN, n, inputs)) && ok;
-  return ok && build_step(e, "eval", MODE_EVAL, n, inputs);
+  return ok && (e->train_alone || build_step(e, "eval", MODE_EVAL, n, inputs));
 }
 
 // --- Prediction

@@ -242,7 +242,7 @@ static void print_example(FILE *out, const char *name) {
   AstFile *file = ast_parse_source(d, source, false);
   MlirContext ctx = nn_context_create_alone();
   diag_attach(d, ctx);
-  MlirModule module = elaborate(ctx, file, NULL, 0, NULL);
+  MlirModule module = elaborate(ctx, file, NULL, 0, NULL, false);
   if (!mlirModuleIsNull(module)) {
     MlirOperation function = nn_module_function(module, "predict");
     print_results(out, function);

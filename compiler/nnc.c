@@ -391,7 +391,7 @@ static bool phases_can(const Options *options, Diagnostics *d, const AstFile *fi
 static bool compile_for(const Options *options, Diagnostics *d, const AstFile *file, MlirContext ctx,
                         CodegenTarget *target) {
   double start = seconds_now();
-  MlirModule module = elaborate(ctx, file, options->defines.list, options->defines.n, options->dtype);
+  MlirModule module = elaborate(ctx, file, options->defines.list, options->defines.n, options->dtype, false);
   print_time(options, "elaborate", start);
   if (mlirModuleIsNull(module)) return false;
   if (mlirOperationIsNull(nn_module_train(module)) && mlirOperationIsNull(nn_module_function(module, "predict"))) {
@@ -436,15 +436,6 @@ typedef struct Fit {
   FILE *nowhere;
 } Fit;
 
-// Leaves training, and what it calls.
-static void erase_others(MlirModule module) {
-  NnFunctions functions = nn_public_functions(module);
-  MlirOperation eval = nn_module_function(module, "eval");
-  for (int f = 0; f < functions.n; f++)
-    if (nn_is_predict(functions.items[f]) || mlirOperationEqual(functions.items[f], eval))
-      mlirOperationDestroy(functions.items[f]);
-}
-
 // What is alive at once: all but what offsets, and overwriting operands in the end, make of it.
 static void estimate(MlirModule module, const NnTarget *target, FitPlan *plan) {
   PlanPersistent persistent;
@@ -465,12 +456,11 @@ static void estimate(MlirModule module, const NnTarget *target, FitPlan *plan) {
 
 static bool plan_for_fit(const Options *options, Diagnostics *d, const AstFile *file, MlirContext ctx,
                          CodegenTarget *target, int64_t bytes, FitPlan *plan) {
-  MlirModule module = elaborate(ctx, file, options->defines.list, options->defines.n, options->dtype);
+  MlirModule module = elaborate(ctx, file, options->defines.list, options->defines.n, options->dtype, plan->rough);
   if (mlirModuleIsNull(module)) return false;
   bool ok = !mlirOperationIsNull(nn_module_train(module));
   if (!ok) diag_error(d, DIAG_COMMAND_LINE, "nnc fit: '%s' has no train section", options->input);
   set_ranks(options, module);
-  if (plan->rough) erase_others(module);
   Planning planning = {.options = options, .d = d, .target = target, .ok = true};
   ok = ok && read_cost_files(options, target, d, &planning.costs) && can_be_predicted(options, d, target) &&
        run_passes(options, codegen_target_facts(target), module, &planning);

@@ -134,7 +134,7 @@ static char *train(const char *policy, Break broken, size_t *size) {
   AstFile *file = ast_parse(d, path);
   MlirContext ctx = nn_context_create();
   diag_attach(d, ctx);
-  MlirModule module = elaborate(ctx, file, NULL, 0, "f32");
+  MlirModule module = elaborate(ctx, file, NULL, 0, "f32", false);
   if (mlirModuleIsNull(module)) give_up("the model is not accepted");
   CodegenTarget *codegen = codegen_target_create(&(CodegenTargetOptions){.name = "host"});
   const NnTarget *target = codegen_target_facts(codegen);

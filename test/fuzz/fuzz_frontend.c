@@ -31,7 +31,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (!after || !format_same_program(source, after)) abort();
     source_free(after);
     free(text);
-    MlirModule module = file->n_items > 0 ? elaborate(context(), file, NULL, 0, NULL) : (MlirModule){NULL};
+    MlirModule module = file->n_items > 0 ? elaborate(context(), file, NULL, 0, NULL, false) : (MlirModule){NULL};
     if (!mlirModuleIsNull(module)) {
       if (!nn_verify_module(module)) abort();
       mlirModuleDestroy(module);
