@@ -1,6 +1,7 @@
 // See fit.h. The secant method, between a value that fits and one that does not as soon as there are both.
 #include "compiler/fit.h"
 
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -50,22 +51,21 @@ static void plan_one(FitPlanFn plan, void *context, FitPlan *p) {
   if (!plan(context, p)) p->arena = 0;
 }
 
-// The second one in a process of its own, at the same time. What that does not tell, where there can be no process or
-// it ends by a mistake of ours, is planned here.
+// The second one in a process of its own, at the same time, which tells by memory of both: a pipe would take files that
+// planning may need. What it does not tell, where there can be none or it ends by a mistake of ours, is planned here.
 static void plan_both(FitPlanFn plan, void *context, FitPlan *p, FitPlan *q) {
-  int ends[2] = {-1, -1};
-  pid_t beside = pipe(ends) == 0 ? fork() : -1;
-  FitPlan told = *q;
+  FitPlan *told = mmap(NULL, sizeof *told, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  pid_t beside = told != MAP_FAILED ? fork() : -1;
+  int status = -1;
   if (beside == 0) {
-    plan_one(plan, context, &told);
-    _exit(write(ends[1], &told, sizeof told) == sizeof told ? 0 : 1);
+    plan_one(plan, context, q);
+    *told = *q;
+    _exit(0);
   }
   plan_one(plan, context, p);
-  close(ends[1]);
-  if (beside > 0 && read(ends[0], &told, sizeof told) == sizeof told) *q = told;
+  if (beside > 0 && waitpid(beside, &status, 0) == beside && status == 0) *q = *told;
   else plan_one(plan, context, q);
-  close(ends[0]);
-  if (beside > 0) waitpid(beside, NULL, 0);
+  if (told != MAP_FAILED) munmap(told, sizeof *told);
 }
 
 // Where all so far could be planned the value is where a line meets the bytes: it fits, most likely, and the next one

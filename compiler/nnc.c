@@ -433,7 +433,7 @@ typedef struct Fit {
   AstFile *file;
   int64_t bytes;
   Diagnostics *first;   // of the first plan, whose mistakes are the user's
-  FILE *nowhere;
+  FILE *unheard;        // of the others
 } Fit;
 
 // What is alive at once: all but what offsets, and overwriting operands in the end, make of it.
@@ -494,7 +494,7 @@ static bool plan_value(void *context, FitPlan *plan) {
       (Define){.name = o.fit, .text = text, .number = (double)plan->value, .is_number = true};
   if (plan->rough) o.emit = EMIT_problem;          // what is behind the order is left out
   bool first = !plan->rough && plan->value == 1;   // what is wrong with a larger value is no mistake of the user's
-  Diagnostics *d = first ? fit->first : diag_create(fit->nowhere, o.color, 1);
+  Diagnostics *d = first ? fit->first : diag_create(fit->unheard, o.color, 1);
   AstFile *file = first ? fit->file : ast_parse(d, o.input);
   MlirContext ctx = context_create(&o);
   diag_attach(d, ctx);
@@ -538,9 +538,16 @@ static bool fit_dimension(const Options *options, Diagnostics *d) {
   double percent = 0;
   parse_bytes(options->memory_budget, &bytes, &percent);
   AstFile *file = ast_parse(d, options->input);
-  Fit fit = {.options = options, .file = file, .bytes = bytes, .first = d, .nowhere = fopen("/dev/null", "w")};
+  char *unheard = NULL;   // memory: an open file more, and a plan might lack one
+  size_t length;
+  Fit fit = {.options = options,
+             .file = file,
+             .bytes = bytes,
+             .first = d,
+             .unheard = open_memstream(&unheard, &length)};
+  if (!fit.unheard) abort();
   FitPlan best = {0}, next = {0};
-  bool ok = file && diag_error_count(d) == 0 && fit.nowhere &&
+  bool ok = file && diag_error_count(d) == 0 &&
             fit_search(bytes, value_in_file(file, options->fit), plan_value, &fit, &best, &next) &&
             (best.seconds > 0 || plan_value(&fit, &best));
   char need[32], have[32];
@@ -548,7 +555,8 @@ static bool fit_dimension(const Options *options, Diagnostics *d) {
   else if (best.arena)
     diag_error(d, DIAG_COMMAND_LINE, "nnc fit: with %s = 1 the arena takes %s, more than %s", options->fit,
                print_bytes(best.arena, need, sizeof need), print_bytes(bytes, have, sizeof have));
-  if (fit.nowhere) fclose(fit.nowhere);
+  fclose(fit.unheard);
+  free(unheard);
   ast_free(file);
   return ok;
 }
