@@ -101,7 +101,7 @@ static bool plan_function(Planner *planner, MlirOperation func) {
     b->offset = plan_persistent_find(&planner->persistent, plan_argument_key(func, a), &bytes);
   }
   int64_t capacity = planner->budget > planner->base.near ? planner->budget - planner->base.near : 0;
-  if (!plan_layout_take_places(&p, &l, &planner->base)) plan_layout_place(&p, &l, capacity, PLAN_EFFORT_LONG);
+  if (!plan_layout_take_places(&p, &l, &planner->base)) plan_layout_place(&p, &l, capacity, PLAN_LONG);
   mlirOperationRemoveAttributeByName(func, nn_string_ref(ATTR_placed));
   bool ok = write_plan(planner, &p, &l);
   plan_layout_free(&l);
@@ -123,7 +123,7 @@ void plan_scan_body(MlirModule module, MlirOperation body, const NnTarget *targe
   PlanLayout l;
   plan_program_build(&p, module, body, target);
   plan_layout_build(&p, NULL, p.n_steps, PLAN_INPLACE_READ, &l);
-  plan_layout_place(&p, &l, 0, PLAN_EFFORT_SHORT);
+  plan_layout_place(&p, &l, 0, PLAN_SHORT);
   int64_t arena = plan_align(&p, l.arena), copies = 0;
   for (int r = 0; r < p.n_results; r++)   // carried values that lie in the place of others wait here until all are read
     if (l.copy_back[r] && ends_in_argument(&p, &l, r)) copies += plan_align(&p, p.values[p.result[r]].bytes);

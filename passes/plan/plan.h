@@ -207,9 +207,9 @@ typedef enum PlanInplace { PLAN_INPLACE_DECIDE, PLAN_INPLACE_READ } PlanInplace;
 // Lifetimes, buffers shared in place, tied results. `exec` (n steps, may repeat) or NULL for the function's own order.
 void plan_layout_build(PlanProgram *p, const int *exec, int n, PlanInplace mode, PlanLayout *out);
 // Offsets and arena, within 0.1 % of the peak where the search finds it. capacity > 0: bytes that it must not exceed,
-// where possible. Of the search: about 0.1 s or 0.5 s at most.
-typedef enum PlanEffort { PLAN_EFFORT_SHORT, PLAN_EFFORT_LONG } PlanEffort;
-void plan_layout_place(const PlanProgram *p, PlanLayout *l, int64_t capacity, PlanEffort effort);
+// where possible. `work` bounds the search (OffsetOptions): PLAN_SHORT takes about 0.1 s at most, PLAN_LONG 0.5 s.
+enum { PLAN_SHORT = 40000000, PLAN_LONG = 500000000 };
+void plan_layout_place(const PlanProgram *p, PlanLayout *l, int64_t capacity, int64_t work);
 // The addresses that remat has written on the function (nn.placed), which begin behind `base`. False where
 // there are none or the layout is another than the one that they were found for; offsets are undefined then. The
 // layout: of the function's own order.

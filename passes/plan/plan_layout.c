@@ -304,7 +304,7 @@ int64_t *plan_layout_live(const PlanProgram *p, const PlanLayout *l) { return li
 int64_t plan_layout_peak(const PlanProgram *p, const PlanLayout *l) { return peak_of(p, l, false); }
 
 // The result has the arena and its lower bound.
-static OffsetResult place_arena(const PlanProgram *p, PlanLayout *l, bool far, int64_t capacity, PlanEffort effort) {
+static OffsetResult place_arena(const PlanProgram *p, PlanLayout *l, bool far, int64_t capacity, int64_t work) {
   int n;
   OffsetBuffer *list = list_buffers(p, l, far, &n);
   OffsetResult result = {0};
@@ -316,9 +316,7 @@ static OffsetResult place_arena(const PlanProgram *p, PlanLayout *l, bool far, i
   // Close to the lower bound is good enough, unless a budget asks for more; where none can be met the first placement
   // tells enough.
   int64_t peak = peak_of(p, l, far), goal = peak + peak / 1024;
-  OffsetOptions options = {.seed = 1,
-                           .capacity = capacity > 0 && capacity < goal ? capacity : goal,
-                           .max_work = effort == PLAN_EFFORT_LONG ? 500000000 : 40000000};
+  OffsetOptions options = {.seed = 1, .capacity = capacity > 0 && capacity < goal ? capacity : goal, .max_work = work};
   if (capacity > 0 && capacity < peak) options.max_work = -1;
   bool ok = offsets_assign(list, n, &options, &result, &error) && offsets_verify(list, n, result.arena_bytes, &error);
   if (!ok) {
@@ -330,8 +328,8 @@ static OffsetResult place_arena(const PlanProgram *p, PlanLayout *l, bool far, i
   return result;
 }
 
-void plan_layout_place(const PlanProgram *p, PlanLayout *l, int64_t capacity, PlanEffort effort) {
-  OffsetResult near = place_arena(p, l, false, capacity, effort), far = place_arena(p, l, true, 0, effort);
+void plan_layout_place(const PlanProgram *p, PlanLayout *l, int64_t capacity, int64_t work) {
+  OffsetResult near = place_arena(p, l, false, capacity, work), far = place_arena(p, l, true, 0, work);
   l->arena = near.arena_bytes, l->live = near.lower_bound;
   l->far_arena = far.arena_bytes, l->far_live = far.lower_bound;
   for (int b = l->n_buffers - 1; b >= 0; b--)   // a bucket comes behind its parts

@@ -37,7 +37,7 @@ static int64_t function_arena(const Rematter *m, MlirOperation func) {
   PlanLayout l;
   plan_program_build(&p, m->module, func, m->target);
   plan_layout_build(&p, NULL, p.n_steps, PLAN_INPLACE_DECIDE, &l);
-  plan_layout_place(&p, &l, 0, PLAN_EFFORT_LONG);   // as the pass plan does: a percentage is of what would be planned
+  plan_layout_place(&p, &l, 0, PLAN_LONG);   // as the pass plan does: a percentage is of what would be planned
   int64_t arena = plan_persistent_end(m->kept, func) + l.arena;
   plan_layout_free(&l);
   plan_program_free(&p);

@@ -550,7 +550,7 @@ void step_problem_build(StepProblem *q, PlanProgram *p, int64_t persistent_bytes
   if (q->problem.far) mark_moved(q, &l);
   count_savings(q, &l, persistent_bytes);
   q->problem.nodes = q->nodes;
-  plan_layout_place(p, &l, 0, PLAN_EFFORT_LONG);   // as the pass plan does
+  plan_layout_place(p, &l, 0, PLAN_LONG);   // as the pass plan does
   q->arena_none = persistent_bytes + l.arena;
   q->activations_none = plan_layout_activations(p, &l);
   plan_layout_free(&l);

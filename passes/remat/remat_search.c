@@ -90,6 +90,8 @@ static void measure(const Search *search, PlanLayout *l, const PlanBase *base, R
     plan->seconds = remat_moves_seconds(plan->moves, l, base, search->q->step_seconds, &search->q->rates);
 }
 
+static double effort_of(const RematGoal *goal) { return goal->effort > 0 ? goal->effort : 1; }
+
 // Makes the real plan of a schedule and keeps it when it is the best so far. Returns the bytes it needs: at least what
 // is live, and the arena where it matters. Offsets are looked for only when they can win.
 static int64_t consider(Search *search, const RematSchedule *s) {
@@ -113,11 +115,11 @@ static int64_t consider(Search *search, const RematSchedule *s) {
   bool may_win = is_better(search, &plan);
   int64_t capacity = search->budget > base.near ? search->budget - base.near : 0;
   // long only where short spoils it
-  PlanEffort effort = PLAN_EFFORT_SHORT;
-  for (; may_win && effort <= PLAN_EFFORT_LONG; effort++) {
-    plan_layout_place(p, &l, capacity, effort);
+  int64_t longest = (int64_t)fmax(1, PLAN_LONG * fmin(1, effort_of(search->goal))), work = PLAN_SHORT;
+  for (; may_win; work = longest) {
+    plan_layout_place(p, &l, capacity, work < longest ? work : longest);
     measure(search, &l, &base, &plan);
-    if (is_better(search, &plan)) break;
+    if (is_better(search, &plan) || work >= longest) break;
   }
   if (may_win) {
     plan.offset = allocate_array((size_t)l.n_buffers, sizeof *plan.offset);
@@ -126,7 +128,7 @@ static int64_t consider(Search *search, const RematSchedule *s) {
   plan_layout_free(&l);
   int64_t arena = plan.arena;
   bool wins = may_win && is_better(search, &plan);
-  remember(search, &plan, wins && effort < PLAN_EFFORT_LONG);
+  remember(search, &plan, wins && work < longest);
   if (wins) {
     plan.schedule = copy_schedule(s);
     remat_plan_free(&search->best);
@@ -148,7 +150,7 @@ static void consider_policy(Search *search, RematPolicy policy) {
 // `part` of the usual moves or time.
 static RematOptions search_options(Search *search, double part) {
   const RematGoal *goal = search->goal;
-  double moves = part * (goal->effort > 0 ? goal->effort : 1) * 500000000 / (200 + (double)search->problem.n_nodes);
+  double moves = part * effort_of(goal) * 500000000 / (200 + (double)search->problem.n_nodes);
   RematOptions options = {.seed = goal->seed + (uint64_t)search->n_solved++,
                           .max_moves = (int64_t)moves + 1,
                           .bound_seconds = 0.02};   // the bound that is reported is another: step_bound_build

@@ -75,7 +75,7 @@ int64_t remat_stream_bytes(MlirModule module, MlirOperation func, const NnTarget
   plan_program_build(&p, module, func, target);
   Stream s = build(&p, far_home);
   plan_layout_build(&s.moves.p, s.plan.exec, s.plan.n, PLAN_INPLACE_DECIDE, &l);
-  plan_layout_place(&s.moves.p, &l, 0, PLAN_EFFORT_LONG);
+  plan_layout_place(&s.moves.p, &l, 0, PLAN_LONG);
   int64_t arena = base->near + l.arena;
   plan_layout_free(&l);
   free_stream(&s);
@@ -92,7 +92,7 @@ void remat_stream(MlirModule module, MlirOperation func, const NnTarget *target,
   Stream s = build(&p, far_home);
   if (!remat_check_sequence(&s.moves.p, s.plan.exec, s.plan.n, &error)) remat_bug("%s", error.message);
   plan_layout_build(&s.moves.p, s.plan.exec, s.plan.n, PLAN_INPLACE_DECIDE, &l);
-  plan_layout_place(&s.moves.p, &l, 0, PLAN_EFFORT_LONG);
+  plan_layout_place(&s.moves.p, &l, 0, PLAN_LONG);
   s.plan.offset = allocate_array((size_t)l.n_buffers, sizeof *s.plan.offset);
   for (int b = 0; b < l.n_buffers; b++) s.plan.offset[b] = l.buffers[b].offset;
   plan_layout_free(&l);

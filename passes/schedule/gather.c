@@ -110,7 +110,7 @@ static void write_order(Gather *g) {
 static int64_t arena(PlanProgram *p, const int *exec, int64_t *peak) {
   PlanLayout l;
   plan_layout_build(p, exec, p->n_steps, PLAN_INPLACE_DECIDE, &l);
-  plan_layout_place(p, &l, 0, PLAN_EFFORT_SHORT);
+  plan_layout_place(p, &l, 0, PLAN_SHORT);
   int64_t bytes = l.arena;
   *peak = plan_layout_peak(p, &l);
   plan_layout_free(&l);

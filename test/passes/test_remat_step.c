@@ -127,7 +127,7 @@ static void test_bound(void) {
 static void rewrite(Step *s, int *exec, int n) {
   PlanLayout l;
   plan_layout_build(&s->p, exec, n, PLAN_INPLACE_DECIDE, &l);
-  plan_layout_place(&s->p, &l, 0, PLAN_EFFORT_SHORT);
+  plan_layout_place(&s->p, &l, 0, PLAN_SHORT);
   int64_t *offset = allocate_array((size_t)l.n_buffers, sizeof *offset);
   for (int i = 0; i < l.n_buffers; i++) offset[i] = l.buffers[i].offset;
   InputError error;
