@@ -98,11 +98,11 @@ static MlirValue first_result(NnBuilder *b, NnOp op, MlirOperation made) {
 MlirValue nn_build_like(NnBuilder *b, NnOp op, MlirOperation from, int n_operands, const MlirValue *operands,
                         const NnType *asked) {
   MlirNamedAttribute kept[NN_MAX_ATTRIBUTES];
-  int n = 0;
-  NnAttrSpec spec;
-  for (const char *cursor = nn_op_info(op)->attrs; nn_attr_spec_next(&cursor, &spec);) {
-    MlirAttribute a = nn_attribute(from, spec.name);
-    if (!mlirAttributeIsNull(a)) kept[n++] = nn_named(b->ctx, spec.name, a);
+  const NnAttrSpec *specs;
+  int n_specs = nn_attr_specs(op, &specs), n = 0;
+  for (int i = 0; i < n_specs; i++) {
+    MlirAttribute a = nn_attribute(from, specs[i].name);
+    if (!mlirAttributeIsNull(a)) kept[n++] = nn_named(b->ctx, specs[i].name, a);
   }
   return first_result(b, op, build(b, op, n_operands, operands, mlirDictionaryAttrGet(b->ctx, n, kept), asked));
 }

@@ -56,12 +56,15 @@ static MlirNamedAttribute named_array(const Irdl *d, const char *name, intptr_t 
   return nn_named(d->ctx, name, mlirArrayAttrGet(d->ctx, n, items));
 }
 
-static const char *attribute_base(const char *type) {
-  if (!strcmp(type, "i64") || !strcmp(type, "bool")) return "#builtin.integer";
-  if (!strcmp(type, "i64s")) return "#builtin.dense_array";
-  if (!strcmp(type, "f64")) return "#builtin.float";
-  if (!strcmp(type, "str")) return "#builtin.string";
-  nn_bug("attribute type '%s' in the table of ops", type);
+static const char *attribute_base(NnAttrKind kind) {
+  switch (kind) {
+  case NN_ATTR_I64:
+  case NN_ATTR_BOOL: return "#builtin.integer";
+  case NN_ATTR_I64S: return "#builtin.dense_array";
+  case NN_ATTR_F64: return "#builtin.float";
+  case NN_ATTR_STR: return "#builtin.string";
+  }
+  nn_bug("attribute of unknown kind %d", (int)kind);
 }
 
 // A value constraint of its own for each operand and result: one shared by two of them would force their types to be
@@ -82,15 +85,15 @@ static void make_values(const Irdl *d, MlirBlock block, const char *what, int n)
   make(d, block, what, n, base, 2, attrs);
 }
 
-static void make_attributes(const Irdl *d, MlirBlock block, const char *attrs) {
+static void make_attributes(const Irdl *d, MlirBlock block, NnOp op) {
   MlirValue base[NN_MAX_ATTRIBUTES];
   MlirAttribute names[NN_MAX_ATTRIBUTES];
-  NnAttrSpec spec;
-  int n = 0;
-  for (const char *cursor = attrs; nn_attr_spec_next(&cursor, &spec);) {
-    if (spec.optional) continue;
-    base[n] = make_base(d, block, attribute_base(spec.type));
-    names[n++] = mlirStringAttrGet(d->ctx, nn_string_ref(spec.name));
+  const NnAttrSpec *specs;
+  int n_specs = nn_attr_specs(op, &specs), n = 0;
+  for (int i = 0; i < n_specs; i++) {
+    if (specs[i].optional) continue;
+    base[n] = make_base(d, block, attribute_base(specs[i].kind));
+    names[n++] = mlirStringAttrGet(d->ctx, nn_string_ref(specs[i].name));
   }
   MlirNamedAttribute values = named_array(d, "attributeValueNames", n, names);
   if (n) make(d, block, "irdl.attributes", n, base, 1, &values);
@@ -103,7 +106,7 @@ static void make_operation(const Irdl *d, MlirBlock dialect, NnOp op, int n_oper
   MlirBlock block = make_scope(d, dialect, "irdl.operation", name + strlen("nn."));
   make_values(d, block, "irdl.operands", n_operands);
   make_values(d, block, "irdl.results", info->n_results);
-  make_attributes(d, block, info->attrs);
+  make_attributes(d, block, op);
 }
 
 // Owned: mlirModuleDestroy

@@ -18,12 +18,14 @@ void nn_names_forget(void);
 // "nn.conv2d", "nn.concat_3"
 void nn_op_mlir_name(NnOp op, int n_operands, char *buf, size_t size);
 
-// One entry of NnOpInfo.attrs. Steps *cursor through the text; false at its end.
+// One entry of NnOpInfo.attrs.
 typedef struct NnAttrSpec {
-  char name[32], type[8];
+  char name[32];
+  NnAttrKind kind;
   bool optional;
 } NnAttrSpec;
-bool nn_attr_spec_next(const char **cursor, NnAttrSpec *out);
-bool nn_attr_has_type(MlirAttribute attr, const char *type);   // type as in ops.def: "i64s"
+int nn_attr_specs(NnOp op, const NnAttrSpec **specs);   // Borrowed; returns how many
+const char *nn_attr_kind_name(NnAttrKind kind);         // as in ops.def: "i64s"
+bool nn_attr_is(MlirAttribute attr, NnAttrKind kind);
 
 #endif

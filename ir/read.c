@@ -93,19 +93,19 @@ bool nn_is(MlirOperation op, const char *full_name) {
 // Attribute values
 
 static int64_t to_i64(MlirAttribute a, int64_t otherwise) {
-  return nn_attr_has_type(a, "i64") ? mlirIntegerAttrGetValueInt(a) : otherwise;
+  return nn_attr_is(a, NN_ATTR_I64) ? mlirIntegerAttrGetValueInt(a) : otherwise;
 }
 
 static double to_f64(MlirAttribute a, double otherwise) {
-  return nn_attr_has_type(a, "f64") ? mlirFloatAttrGetValueDouble(a) : otherwise;
+  return nn_attr_is(a, NN_ATTR_F64) ? mlirFloatAttrGetValueDouble(a) : otherwise;
 }
 
 static bool to_bool(MlirAttribute a, bool otherwise) {
-  return nn_attr_has_type(a, "bool") ? mlirBoolAttrGetValue(a) : otherwise;
+  return nn_attr_is(a, NN_ATTR_BOOL) ? mlirBoolAttrGetValue(a) : otherwise;
 }
 
 static const char *to_str(MlirAttribute a, char *buf, size_t size, const char *otherwise) {
-  if (!nn_attr_has_type(a, "str")) return otherwise;
+  if (!nn_attr_is(a, NN_ATTR_STR)) return otherwise;
   MlirStringRef text = mlirStringAttrGetValue(a);
   if (size == 0) return buf;
   size_t n = text.length < size ? text.length : size - 1;
@@ -115,23 +115,25 @@ static const char *to_str(MlirAttribute a, char *buf, size_t size, const char *o
 }
 
 static int to_i64s(MlirAttribute a, int64_t *out, int max) {
-  if (!nn_attr_has_type(a, "i64s")) return -1;
+  if (!nn_attr_is(a, NN_ATTR_I64S)) return -1;
   int n = (int)mlirDenseArrayGetNumElements(a);
   for (int i = 0; i < n && i < max; i++) out[i] = mlirDenseI64ArrayGetElement(a, i);
   return n;
 }
 
-bool nn_attr_has_type(MlirAttribute a, const char *type) {
+bool nn_attr_is(MlirAttribute a, NnAttrKind kind) {
   if (mlirAttributeIsNull(a)) return false;
-  if (!strcmp(type, "bool")) return mlirAttributeIsABool(a);
-  if (!strcmp(type, "i64")) {
+  switch (kind) {
+  case NN_ATTR_BOOL: return mlirAttributeIsABool(a);
+  case NN_ATTR_I64: {
     if (!mlirAttributeIsAInteger(a)) return false;
     MlirType t = mlirAttributeGetType(a);
     return mlirTypeIsAInteger(t) && mlirIntegerTypeIsSignless(t) && mlirIntegerTypeGetWidth(t) == 64;
   }
-  if (!strcmp(type, "f64")) return mlirAttributeIsAFloat(a);
-  if (!strcmp(type, "str")) return mlirAttributeIsAString(a);
-  if (!strcmp(type, "i64s")) return mlirAttributeIsADenseI64Array(a);
+  case NN_ATTR_F64: return mlirAttributeIsAFloat(a);
+  case NN_ATTR_STR: return mlirAttributeIsAString(a);
+  case NN_ATTR_I64S: return mlirAttributeIsADenseI64Array(a);
+  }
   return false;
 }
 

@@ -147,19 +147,47 @@ void nn_op_mlir_name(NnOp op, int n_operands, char *buf, size_t size) {
   if (info->n_operands < 0 && n_operands != 2) snprintf(buf + 3 + length, size - 3 - length, "_%d", n_operands);
 }
 
-bool nn_attr_spec_next(const char **cursor, NnAttrSpec *out) {
+static const char *const kind_names[] = {[NN_ATTR_I64] = "i64",
+                                         [NN_ATTR_I64S] = "i64s",
+                                         [NN_ATTR_F64] = "f64",
+                                         [NN_ATTR_BOOL] = "bool",
+                                         [NN_ATTR_STR] = "str"};
+
+const char *nn_attr_kind_name(NnAttrKind kind) { return kind_names[kind]; }
+
+// Steps *cursor through the text; false at its end.
+static bool next_spec(const char **cursor, NnAttrSpec *out) {
   const char *s = *cursor + strspn(*cursor, " ");
   if (!*s) return false;
-  size_t name = strcspn(s, ":"), type = strcspn(s + name + 1, " ?");
-  if (name >= sizeof out->name || type >= sizeof out->type) nn_bug("attribute '%s' in the table of ops", s);
+  size_t name = strcspn(s, ":"), type = strcspn(s + name + 1, " ?"), kind = 0,
+         n_kinds = sizeof kind_names / sizeof *kind_names;
+  while (kind < n_kinds && (strlen(kind_names[kind]) != type || strncmp(kind_names[kind], s + name + 1, type) != 0))
+    kind++;
+  if (name >= sizeof out->name || kind == n_kinds) nn_bug("attribute '%s' in the table of ops", s);
   memcpy(out->name, s, name);
   out->name[name] = 0;
-  memcpy(out->type, s + name + 1, type);
-  out->type[type] = 0;
+  out->kind = (NnAttrKind)kind;
   s += name + 1 + type;
   out->optional = *s == '?';
   *cursor = s + out->optional;
   return true;
+}
+
+int nn_attr_specs(NnOp op, const NnAttrSpec **specs) {
+  static struct {
+    bool read;
+    int n;
+    NnAttrSpec items[NN_MAX_ATTRIBUTES];
+  } known[NN_OP_COUNT];
+  const char *cursor = nn_op_info(op)->attrs;
+  NnAttrSpec spec;
+  while (!known[op].read && next_spec(&cursor, &spec)) {
+    if (known[op].n == NN_MAX_ATTRIBUTES) nn_bug("nn.%s has too many attributes", rows[op].name);
+    known[op].items[known[op].n++] = spec;
+  }
+  known[op].read = true;
+  *specs = known[op].items;
+  return known[op].n;
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -196,10 +224,11 @@ static void write_row(FILE *out, const NnOpInfo *op) {
   if (op->n_operands < 0) fprintf(out, "n (`%s_n` unless 2)", op->name);
   else fprintf(out, "%d", op->n_operands);
   fprintf(out, " | %d | ", op->n_results);
-  const char *cursor = op->attrs;
-  NnAttrSpec spec;
-  for (int n = 0; nn_attr_spec_next(&cursor, &spec); n++)
-    fprintf(out, "%s`%s`: %s%s", n ? ", " : "", spec.name, spec.type, spec.optional ? " (optional)" : "");
+  const NnAttrSpec *specs;
+  int n = nn_attr_specs((NnOp)(op - rows), &specs);
+  for (int i = 0; i < n; i++)
+    fprintf(out, "%s`%s`: %s%s", i ? ", " : "", specs[i].name, nn_attr_kind_name(specs[i].kind),
+            specs[i].optional ? " (optional)" : "");
   fprintf(out, " | %s | ", op->vjp ? "yes" : "");
   write_cell(out, op->doc);
   fprintf(out, " |\n");

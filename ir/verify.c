@@ -9,25 +9,27 @@
 #include "mlir-c/Diagnostics.h"
 #include "support/alloc.h"
 
-static const char *spelled(const char *type) {
-  if (!strcmp(type, "i64")) return "an i64";
-  if (!strcmp(type, "i64s")) return "an array of i64";
-  if (!strcmp(type, "f64")) return "a number";
-  if (!strcmp(type, "bool")) return "true or false";
-  return "a string";
+static const char *spelled(NnAttrKind kind) {
+  switch (kind) {
+  case NN_ATTR_I64: return "an i64";
+  case NN_ATTR_I64S: return "an array of i64";
+  case NN_ATTR_F64: return "a number";
+  case NN_ATTR_BOOL: return "true or false";
+  default: return "a string";
+  }
 }
 
 static bool check_attributes(NnOpCall *c) {
-  const char *cursor = nn_op_info(c->op)->attrs;
-  NnAttrSpec spec;
-  while (nn_attr_spec_next(&cursor, &spec)) {
+  const NnAttrSpec *specs;
+  int n = nn_attr_specs(c->op, &specs);
+  for (int i = 0; i < n; i++) {
     MlirAttribute a = mlirAttributeIsNull(c->attrs)
                           ? c->attrs
-                          : mlirDictionaryAttrGetElementByName(c->attrs, nn_string_ref(spec.name));
+                          : mlirDictionaryAttrGetElementByName(c->attrs, nn_string_ref(specs[i].name));
     if (mlirAttributeIsNull(a)) {
-      if (!spec.optional) return nn_fail(c, "attribute '%s' is missing", spec.name);
-    } else if (!nn_attr_has_type(a, spec.type)) {
-      return nn_fail(c, "attribute '%s' must be %s", spec.name, spelled(spec.type));
+      if (!specs[i].optional) return nn_fail(c, "attribute '%s' is missing", specs[i].name);
+    } else if (!nn_attr_is(a, specs[i].kind)) {
+      return nn_fail(c, "attribute '%s' must be %s", specs[i].name, spelled(specs[i].kind));
     }
   }
   return true;
