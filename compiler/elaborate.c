@@ -17,13 +17,16 @@ void *elaborator_alloc(Elaborator *e, size_t size) { return pool_alloc(e->pool, 
 
 char *elaborator_format(Elaborator *e, const char *format, ...) {
   va_list args;
-  char *text;
+  char text[256];   // most are shorter
   va_start(args, format);
-  int n = vasprintf(&text, format, args);
+  int n = vsnprintf(text, sizeof text, format, args);
   va_end(args);
-  if (n < 0) abort();   // out of memory
-  char *kept = pool_string(e->pool, text, (size_t)n);
-  free(text);
+  if (n < 0) abort();
+  if ((size_t)n < sizeof text) return pool_string(e->pool, text, (size_t)n);
+  char *kept = elaborator_alloc(e, (size_t)n + 1);
+  va_start(args, format);
+  vsnprintf(kept, (size_t)n + 1, format, args);
+  va_end(args);
   return kept;
 }
 

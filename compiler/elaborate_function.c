@@ -217,13 +217,11 @@ static const char *other_of_name(Elaborator *e, Function *f, const char *path) {
     if (strncmp(path + 7, of, n) == 0 && (!path[7 + n] || path[7 + n] == '.'))
       return elaborator_format(e, "an output of %s '%s'", e->phased ? "phase" : "model", of);
   }
-  for (const char *dot = strchr(path, '.'); dot; dot = strchr(dot + 1, '.')) {
-    const char *parameter = elaborator_format(e, "%.*s", (int)(dot - path), path);
-    bool kept = optimizer_keeps(e, dot + 1);
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++) kept |= strcmp(dot + 1, words[i]) == 0;
-    if (kept && has_slot(f, parameter)) return elaborator_format(e, "what the optimizer keeps of '%s'", parameter);
-  }
-  return NULL;
+  const char *dot = strrchr(path, '.');
+  bool kept = dot && optimizer_keeps(e, dot + 1);
+  for (size_t i = 0; dot && i < sizeof words / sizeof *words; i++) kept |= strcmp(dot + 1, words[i]) == 0;
+  const char *parameter = kept ? elaborator_format(e, "%.*s", (int)(dot - path), path) : NULL;
+  return kept && has_slot(f, parameter) ? elaborator_format(e, "what the optimizer keeps of '%s'", parameter) : NULL;
 }
 
 bool function_check_names(Elaborator *e) {
