@@ -12,14 +12,19 @@ const char *rewrite_phase(MlirOperation op) {
   MlirAttribute a = mlirOperationGetDiscardableAttributeByName(op, mlirStringRefCreate(ATTR_phase, strlen(ATTR_phase)));
   if (mlirAttributeIsNull(a) || !mlirAttributeIsAString(a)) return NULL;
   MlirStringRef phase = mlirStringAttrGetValue(a);
-  if (!phase.length) return NULL;
-  const char *known = phases[phase.data[0] == 'b' ? 1 : phase.data[0] == 'u' ? 2 : 0];
-  return phase.length == strlen(known) && memcmp(phase.data, known, phase.length) == 0 ? known : NULL;
+  switch (phase.length) {   // each has its own
+  case sizeof "update" - 1: return memcmp(phase.data, "update", 6) ? NULL : phases[2];
+  case sizeof "forward" - 1: return memcmp(phase.data, "forward", 7) ? NULL : phases[0];
+  case sizeof "backward" - 1: return memcmp(phase.data, "backward", 8) ? NULL : phases[1];
+  default: return NULL;
+  }
 }
 
 int rewrite_phase_rank(const char *phase) {
+  for (int i = 0; phase && i < 3; i++)   // most often from rewrite_phase
+    if (phase == phases[i]) return i;
   for (int i = 0; phase && i < 3; i++)
-    if (phase == phases[i] || strcmp(phase, phases[i]) == 0) return i;
+    if (strcmp(phase, phases[i]) == 0) return i;
   return 0;
 }
 
