@@ -1,5 +1,4 @@
 // Arguments of what a setting names, such as an optimizer: values with names, defaults and limits.
-#include <math.h>
 #include <string.h>
 
 #include "compiler/elaborate_internal.h"
@@ -26,7 +25,7 @@ bool option_value(Elaborator *e, const char *of, const Option *o, const CallArg 
   if (!has_kind(o, v) || (o->kind != OPTION_OTHER && !value_as_number(v, &x)))
     return elaborator_error(e, a->pos, "%s must be %s, found %s", name, option_kinds[o->kind], value_describe(e, *v));
   if (o->kind == OPTION_REAL) *value = value_float(x);
-  if (x >= o->low && x <= o->high && isfinite(x)) return true;
+  if (x >= o->low && x <= o->high) return true;   // which NaN is not
   if (o->high >= OPTION_BIG && x > o->high) return elaborator_error(e, a->pos, "%s is too large: %g", name, x);
   if (o->high >= OPTION_BIG) return elaborator_error(e, a->pos, "%s must be at least %g, found %g", name, o->low, x);
   return elaborator_error(e, a->pos, "%s must be between %g and %g, found %g", name, o->low, o->high, x);

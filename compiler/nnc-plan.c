@@ -61,7 +61,7 @@ static char *read_file(const char *path, size_t *length) {
   }
   bool failed = !file || ferror(file);
   if (failed) fprintf(stderr, "nnc-plan: cannot read '%s': %s\n", path, strerror(errno));
-  if (file && !is_stdin) fclose(file);
+  if (file) fclose(file);
   if (!failed) return text;
   free(text);
   return NULL;

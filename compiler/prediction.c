@@ -19,7 +19,7 @@ static void print_size(FILE *out, const char *what, double bytes) {
 static int64_t tokens_of_record(MlirOperation top) {
   MlirAttribute list = mlirOperationGetAttributeByName(top, nn_string_ref(ATTR_data));
   int64_t most = 1;
-  for (intptr_t i = 0; !mlirAttributeIsNull(list) && i < mlirArrayAttrGetNumElements(list); i++) {
+  for (intptr_t i = 0; i < mlirArrayAttrGetNumElements(list); i++) {
     MlirAttribute n = mlirDictionaryAttrGetElementByName(mlirArrayAttrGetElement(list, i), nn_string_ref("sequence"));
     if (!mlirAttributeIsNull(n) && mlirIntegerAttrGetValueInt(n) > most) most = mlirIntegerAttrGetValueInt(n);
   }

@@ -112,7 +112,6 @@ bool library_describe_matmul(Library *lib, NncOperation *op) {
       return m->adds ? describe_added(lib, op) : narrow ? describe_converted(lib, op) : library_adopt_direct(lib, op);
   static const int args[3] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST};
   for (int i = 0; i < 3; i++) op->operand[i].arg = args[i];
-  op->operand[2].is_output = true;
   bool batched = m->batch > 1;
   dnnl_data_type_t type = narrow ? dnnl_bf16 : dnnl_f32, result = m->result == NNC_BF16 ? dnnl_bf16 : dnnl_f32;
   bool ok = describe_matrix(&op->operand[0].given, m->batch, m->m, m->k, m->a_batch, m->a_row, m->a_col, batched,

@@ -136,7 +136,7 @@ static MlirOperation make_part(const Split *s, MlirModule module, int leaf, cons
     int own = ptr_map_get(&s->leaf_of, mlirOperationGetResult(s->ops[i], 0).ptr);
     MlirValue v = mlirOperationGetResult(ops[i], 0);
     if (own == leaf) made = v;
-    if (own < 0 || own >= leaf || !(s->made_of[leaf] >> own & 1)) continue;
+    if (own < 0 || !(s->made_of[leaf] >> own & 1)) continue;
     MlirValue argument = nn_function_add_arg(part, nn_value_type(v), mlirOperationGetLocation(part), 0, NULL);
     mlirValueReplaceAllUsesOfWith(v, argument);
     operands[(*n)++] = known[own];

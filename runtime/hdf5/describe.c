@@ -256,7 +256,7 @@ static bool find_filters(Found *h) {
   if (l->n_filters < 0) return report_failure(h->name, "its filters cannot be read");
   for (int i = 0; i < l->n_filters; i++) {
     unsigned flags, values[8] = {0};
-    size_t n = 8;
+    size_t n = sizeof values / sizeof *values;
     char name[64] = "";
     H5Z_filter_t id = i < HDF5_MAX_FILTERS
                           ? H5Pget_filter2(h->list, (unsigned)i, &flags, &n, values, sizeof name, name, NULL)

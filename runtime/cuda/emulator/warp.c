@@ -16,7 +16,7 @@ static void shuffle(EmuThread *warp, uint32_t mask, char mode) {
     int b = (int)(t->in.u[1] & 31), clamp = (int)(t->in.u[2] & 31), segment = (int)(t->in.u[2] >> 8 & 31),
         l = (int)lane;
     int least = l & segment, most = least | (clamp & ~segment), source = l;
-    bool in_range = false;
+    bool in_range;
     switch (mode) {
     case 'u':
       source = l - b;
