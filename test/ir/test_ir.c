@@ -67,6 +67,16 @@ static void test_types(void) {
   CHECK(!nn_type_from_mlir(mlirTypeParseGet(ctx, mlirStringRefCreateFromCString("i32")), &t), "no tensor");
 }
 
+// As many strides as there are axes.
+static void test_reshape_strides(void) {
+  const NnType from = {.rank = 2, .dim = {6, 4}}, to = {.rank = 3, .dim = {2, 3, 4}};
+  int64_t out[] = {-1, -1, -1, -1};
+  CHECK(nn_reshape_strides(&from, &to, (const int64_t[]){10, 1}, out) && out[0] == 30 && out[1] == 10 && out[2] == 1 &&
+            out[3] == -1,
+        "strides of a reshape: %lld %lld %lld %lld", (long long)out[0], (long long)out[1], (long long)out[2],
+        (long long)out[3]);
+}
+
 static void test_table(void) {
   for (int i = 0; i < NN_OP_COUNT; i++) {
     const NnOpInfo *info = nn_op_info((NnOp)i);
@@ -399,6 +409,7 @@ int main(int argc, char **argv) {
   ctx = nn_context_create();
   loc = mlirLocationUnknownGet(ctx);
   test_types();
+  test_reshape_strides();
   test_table();
   test_page();
   test_errors();

@@ -208,6 +208,16 @@ func.func @norm_gradients(%g: tensor<128x64xbf16>, %w: tensor<64x64xbf16>, %x: t
   return %dw, %db, %dx : tensor<64xf32>, tensor<64xf32>, tensor<128x64xf32>
 }
 
+// Two reductions of the same rows share a pass over them, here of the first value that the function reads.
+// CHECK-LABEL: func.func @siblings
+// CHECK-NEXT: %[[BOTH:.*]]:2 = call @kernel_[[#]](%arg0) {{.*}} -> (tensor<64xf32>, tensor<64xf32>)
+// CHECK-NEXT: return %[[BOTH]]#0, %[[BOTH]]#1
+func.func @siblings(%x: tensor<64x64xf32>) -> (tensor<64xf32>, tensor<64xf32>) {
+  %m = "nn.reduce_max"(%x) {axes = array<i64: 1>} : (tensor<64x64xf32>) -> tensor<64xf32>
+  %s = "nn.reduce_sum"(%x) {axes = array<i64: 1>} : (tensor<64x64xf32>) -> tensor<64xf32>
+  return %m, %s : tensor<64xf32>, tensor<64xf32>
+}
+
 // What two kernels need as f32 is stored as the bf16 that it was cast from.
 // CHECK-LABEL: func.func @narrow
 // CHECK-NEXT: call @kernel_[[#]](%arg0, %arg1, %arg2) {{.*}} -> (tensor<64x64xbf16>, tensor<64xf32>)

@@ -9,6 +9,8 @@
 // RUN: %nnc_opt %t/attention.mlir --passes=autodiff,decompose,simplify,recompute | FileCheck %t/attention.mlir
 // RUN: %nnc_opt %t/attention.mlir --passes=autodiff,decompose,simplify,recompute,fuse | FileCheck %t/attention.mlir --check-prefix=FUSED
 // RUN: %nnc_opt %t/joins.mlir --passes=autodiff,decompose,simplify,recompute | FileCheck %t/joins.mlir
+// RUN: for n in 40 60; do awk -v n=$n '/^NEG$/ {for (i = 0; i < n; i++) print "%a" i + 1 " = \"nn.neg\"(%a" i ") {nn.phase = \"forward\"} : (tensor<256x32xf32>) -> tensor<256x32xf32>"; next} {gsub(/LAST/, "a" n)} 1' %t/long.mlir | %nnc_opt - --passes=autodiff,decompose,recompute > %t/long.$n || exit 1; done
+// RUN: FileCheck %t/long.mlir < %t/long.40 && FileCheck %t/long.mlir --check-prefix=LONG < %t/long.60
 
 //--- norm.mlir
 // Batch normalisation and ReLU between two products. Only the first product (32 KiB) and three vectors are kept. What the weight gradient
@@ -174,5 +176,29 @@ module attributes {nn.optimizer = "sgd"} {
     %t3 = "nn.add"(%t2, %s3) {nn.phase = "forward"} : (tensor<256x32xf32>, tensor<256x32xf32>) -> tensor<256x32xf32>
     %l = "nn.reduce_sum"(%t3) {axes = array<i64: 0, 1>, nn.phase = "forward"} : (tensor<256x32xf32>) -> tensor<f32>
     return %l : tensor<f32>
+  }
+}
+
+//--- long.mlir
+// A row that is repeated, negated again and again, and taken the tanh of. It is kept alone where that is 40 times; beyond 48 ops what comes of it.
+// CHECK: nn.checkpoint_kept = 128 : i64
+// LONG: nn.checkpoint_kept = 32768 : i64
+module attributes {nn.optimizer = "sgd"} {
+  func.func @update(%p: tensor<1xf32> {nn.name = "parameter"}, %g: tensor<1xf32> {nn.name = "gradient"}, %lr: tensor<f64> {nn.name = "lr"}) -> tensor<1xf32> {
+    %r = "nn.cast"(%lr) : (tensor<f64>) -> tensor<f32>
+    %b = "nn.broadcast"(%r) {dims = array<i64>} : (tensor<f32>) -> tensor<1xf32>
+    %d = "nn.mul"(%b, %g) : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+    %n = "nn.sub"(%p, %d) : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+    return %n : tensor<1xf32>
+  }
+  func.func @train(%x: tensor<32xf32> {nn.role = "input", nn.name = "x"}, %w: tensor<32xf32> {nn.role = "param", nn.name = "w"},
+                   %v: tensor<32x8xf32> {nn.role = "param", nn.name = "v"}) -> (tensor<f32> {nn.role = "loss", nn.name = "loss"}) {
+    %h = "nn.mul"(%x, %w) {nn.phase = "forward"} : (tensor<32xf32>, tensor<32xf32>) -> tensor<32xf32>
+    %a0 = "nn.broadcast"(%h) {dims = array<i64: 1>, nn.phase = "forward"} : (tensor<32xf32>) -> tensor<256x32xf32>
+NEG
+    %y = "nn.tanh"(%LAST) {nn.phase = "forward"} : (tensor<256x32xf32>) -> tensor<256x32xf32>
+    %z = "nn.matmul"(%y, %v) {nn.phase = "forward"} : (tensor<256x32xf32>, tensor<32x8xf32>) -> tensor<256x8xf32>
+    %s = "nn.reduce_sum"(%z) {axes = array<i64: 0, 1>, nn.phase = "forward"} : (tensor<256x8xf32>) -> tensor<f32>
+    return %s : tensor<f32>
   }
 }

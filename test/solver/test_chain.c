@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "generate.h"
+#include "passes/solver/chain.h"
 #include "passes/solver/internal.h"
 #include "support/input_error.h"
 
@@ -179,10 +180,42 @@ static void test_random(void) {
   }
 }
 
+// Whether the ranges of the first and of the second of three stages have one slot. `bytes` or `cost`, where there
+// is one, is a number of the second stage, and one more than in the others.
+static bool is_slot_shared(ChainStage stages[4], int64_t *bytes, double *cost) {
+  for (int i = 0; i < 3; i++) {
+    stages[i] = (ChainStage){.n_options = 2, .run = 1, .leaf = 1, .backward = 1, .run_cost = 1, .leaf_cost = {1, 1}};
+    for (int o = 0; o < 2; o++) stages[i].options[o] = (ChainOption){.held = 1, .forward = 1, .make = 1, .remake = 1};
+  }
+  if (bytes) *bytes += 1;
+  if (cost) *cost += 1;
+  RematGraph graph = {.problem = &(RematProblem){0}};
+  Chain chain = {.graph = &graph, .n = 3, .stages = stages};
+  ChainTable table = chain_solve(&chain, 8, 1, NULL, NULL);
+  bool shared = table.slot[1] == table.slot[4 + 2];
+  chain_table_free(&table);
+  return shared;
+}
+
+// Stages that differ in anything the program reads have costs of their own.
+static void test_slots(void) {
+  ChainStage stages[4] = {0}, *second = &stages[1];
+  ChainOption *option = &second->options[1];
+  int64_t *bytes[] = {&second->run,   &second->leaf, &second->backward, &second->kept,
+                      &second->other, &option->held, &option->forward};
+  double *costs[] = {&second->run_cost, &second->leaf_cost[0], &second->leaf_cost[1], &option->make, &option->remake};
+  check(is_slot_shared(stages, NULL, NULL), "equal stages share a slot", 0);
+  for (size_t i = 0; i < sizeof bytes / sizeof *bytes; i++)
+    check(!is_slot_shared(stages, bytes[i], NULL), "stages of other bytes have slots of their own", (long long)i);
+  for (size_t i = 0; i < sizeof costs / sizeof *costs; i++)
+    check(!is_slot_shared(stages, NULL, costs[i]), "stages of other costs have slots of their own", (long long)i);
+}
+
 int main(void) {
   test_policies();
   test_revolve();
   test_exact();
+  test_slots();
   test_random();
   if (failures == 0) printf("ok\n");
   return failures != 0;
