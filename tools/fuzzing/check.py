@@ -165,7 +165,7 @@ class Judge:
         try:
             self.compile(text, 'small', f'--memory-budget={share}%', '--remat-effort=0.1', *options)
         except Failure as e:
-            least = re.search(r'the smallest budget found is .*\((\d+) bytes\)', str(e))
+            least = re.search(r'the smallest budget found is [^(]*\((\d+) bytes\)', str(e))
             if not least:
                 raise
             self.compile(text, 'small', f'--memory-budget={least.group(1)}', '--remat-effort=0.1', *options)

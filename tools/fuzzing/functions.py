@@ -57,6 +57,32 @@ def _(o, n, t):
     return torch.div(*(x if x.is_floating_point() else x.to(o.dtype) for x in o.alike(t)))
 
 
+class Saturating(torch.autograd.Function):
+    """y with the derivative slope(y): of a y that is moved by a rounding error, where the slope is small, that says how uncertain the slope is."""
+    @staticmethod
+    def forward(c, x, y, slope):
+        c.slope = slope
+        y = y.clone()
+        c.save_for_backward(y)
+        return y
+
+    @staticmethod
+    def backward(c, g):
+        return g * c.slope(c.saved_tensors[0]), None, None
+
+
+@rule('tanh')
+def _(o, n, t):
+    x = floats(o, t[0])
+    return Saturating.apply(x, o.moved(torch.tanh(x.detach()), n.op), lambda y: 1 - y * y)
+
+
+@rule('sigmoid')
+def _(o, n, t):
+    x = floats(o, t[0])
+    return Saturating.apply(x, o.moved(torch.sigmoid(x.detach()), n.op), lambda y: y * (1 - y))
+
+
 @rule('floor', 'neg', 'square')
 def _(o, n, t):
     x = t[0]

@@ -35,6 +35,31 @@ def within(g, x, what):
     return g.tame(x, what) if what else x
 
 
+class Zeta(torch.autograd.Function):
+    """Hurwitz's zeta of s and x, with a derivative by x."""
+    @staticmethod
+    def forward(c, s, x):
+        c.save_for_backward(x)
+        c.s = s
+        return torch.special.zeta(torch.tensor(float(s), dtype=x.dtype), x)
+
+    @staticmethod
+    def backward(c, g):
+        return None, -c.s * g * Zeta.apply(c.s + 1, c.saved_tensors[0])
+
+
+class Digamma(torch.autograd.Function):
+    """PyTorch's own derivative has five terms of the series: it is 5e-10 off (2.15)."""
+    @staticmethod
+    def forward(c, x):
+        c.save_for_backward(x)
+        return torch.digamma(x)
+
+    @staticmethod
+    def backward(c, g):
+        return g * Zeta.apply(2, c.saved_tensors[0])
+
+
 # --- element by element: (PyTorch, arguments, what it takes)
 ELEMENTWISE = {
     'celu': (lambda x, alpha=1.0: F.celu(x, alpha), {'alpha': (0.5, 2.0)}, None),
@@ -46,7 +71,7 @@ ELEMENTWISE = {
     'erfc': (torch.special.erfc, {}, 2),
     'erfinv': (torch.erfinv, {}, 'small'),
     'lgamma': (torch.lgamma, {}, 'positive'),
-    'digamma': (torch.digamma, {}, 'positive'),
+    'digamma': (lambda x: Digamma.apply(x), {}, 'positive'),
     'nan_to_num': (torch.nan_to_num, {}, None),
     'atan': (torch.atan, {}, None),
     'asinh': (torch.asinh, {}, None),
