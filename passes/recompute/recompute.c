@@ -198,7 +198,7 @@ static void recompute_function(MlirOperation func, RecomputeMode mode) {
   if (!has_backward_pass(func)) return;
   Recompute r = {0};
   recompute_graph_build(&r.g, func, mode);
-  int64_t before = recompute_crossing_bytes(&r.g, true);
+  int64_t before = recompute_crossing_bytes(&r.g, NULL, true);
   if (before == 0) {
     recompute_graph_free(&r.g);
     return;
@@ -213,10 +213,7 @@ static void recompute_function(MlirOperation func, RecomputeMode mode) {
     rewrite(&r);
     rewrite_erase_dead(nn_function_body(func));
   }
-  RecomputeGraph kept;
-  recompute_graph_build(&kept, func, mode);
-  int64_t after = recompute_crossing_bytes(&kept, false);
-  recompute_graph_free(&kept);
+  int64_t after = recompute_crossing_bytes(&r.g, r.again, false);
   nn_set_attr(func, &NN_I64(ATTR_checkpoint_kept, after));
   // less: a mean kept beside what it centres
   nn_set_attr(func, &NN_I64(ATTR_checkpoint_saved, before > after ? before - after : 0));

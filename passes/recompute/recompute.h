@@ -53,8 +53,9 @@ void recompute_graph_classify(RecomputeGraph *g);   // how they are read, and wh
 void recompute_graph_free(RecomputeGraph *g);
 bool recompute_reads_elements(NnOp op);   // a map or a reduction: reads element i for its element i
 // Bytes of forward results that backward ops read, each buffer once; constants and indices, which every kernel makes
-// itself, left out. Random draws count where `draws`: as if a mask had to be kept.
-int64_t recompute_crossing_bytes(const RecomputeGraph *g, bool draws);
+// itself, left out. Random draws count where `draws`: as if a mask had to be kept. `again`, per value, or NULL: those
+// are computed again, and what that reads counts in their place.
+int64_t recompute_crossing_bytes(const RecomputeGraph *g, const bool *again, bool draws);
 
 // Minimum vertex cut. Of all sets of vertices of least total capacity that every path from a source to a sink meets,
 // the one nearest to the sinks: what ties is not recomputed. beyond[v]: v lies behind the cut (a vertex of the cut does

@@ -252,22 +252,51 @@ void recompute_graph_free(RecomputeGraph *g) {
   *g = (RecomputeGraph){0};
 }
 
-int64_t recompute_crossing_bytes(const RecomputeGraph *g, bool draws) {
-  bool *seen = allocate_array((size_t)g->n_values, sizeof *seen);
-  int64_t bytes = 0;
+typedef struct Crossing {
+  const RecomputeGraph *g;
+  const bool *again;   // Borrowed
+  bool draws;
+  bool *counted, *followed;   // Owned, per value
+  int64_t bytes;
+} Crossing;
+
+static void count_kept(Crossing *c, int id) {
+  const RecomputeGraph *g = c->g;
+  id = g->values[id].root;
+  // A broadcast is made by each kernel from its operand.
+  while (g->values[id].def >= 0 && g->kind[g->values[id].def] == NN_OP_broadcast)
+    id = g->values[g->operands[g->first_operand[g->values[id].def]]].root;
+  const RecomputeValue *v = &g->values[id];
+  if (v->def < 0 || g->backward[v->def] || c->counted[id] || (v->source_only && !(c->draws && v->random))) return;
+  c->counted[id] = true;
+  c->bytes += v->bytes;
+}
+
+// Of what is computed again its operands are read.
+static void count_read(Crossing *c, int id) {
+  const RecomputeGraph *g = c->g;
+  if (!c->again[g->values[id].root]) {
+    count_kept(c, id);
+    return;
+  }
+  if (c->followed[id]) return;
+  c->followed[id] = true;
+  int def = g->values[id].def;
+  for (int j = g->first_operand[def]; j < g->first_operand[def + 1]; j++) count_read(c, g->operands[j]);
+}
+
+int64_t recompute_crossing_bytes(const RecomputeGraph *g, const bool *again, bool draws) {
+  Crossing c = {.g = g, .again = again, .draws = draws};
+  c.counted = allocate_array((size_t)g->n_values, sizeof *c.counted);
+  c.followed = allocate_array((size_t)g->n_values, sizeof *c.followed);
   for (int i = 0; i < g->n_ops; i++) {
     if (!g->backward[i] || kind_of(g, i) == NN_KIND_MARK) continue;
     for (int j = g->first_operand[i]; j < g->first_operand[i + 1]; j++) {
-      int id = g->values[g->operands[j]].root;
-      // A broadcast is made by each kernel from its operand.
-      while (g->values[id].def >= 0 && g->kind[g->values[id].def] == NN_OP_broadcast)
-        id = g->values[g->operands[g->first_operand[g->values[id].def]]].root;
-      const RecomputeValue *v = &g->values[id];
-      if (v->def < 0 || g->backward[v->def] || seen[id] || (v->source_only && !(draws && v->random))) continue;
-      seen[id] = true;
-      bytes += v->bytes;
+      if (again && g->kind[i] != NN_OP_NONE) count_read(&c, g->operands[j]);
+      else count_kept(&c, g->operands[j]);
     }
   }
-  free(seen);
-  return bytes;
+  free(c.counted);
+  free(c.followed);
+  return c.bytes;
 }
