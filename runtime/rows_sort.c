@@ -108,30 +108,46 @@ static void words_of(const NncRows *r, const void *from, int64_t base, uint64_t 
   for (int64_t i = 0; i < r->length; i++) x[i] = word_of(r, from, base + i * r->inner, i);
 }
 
-enum { TOGETHER = 64 };
+enum { TOGETHER = 64, BESIDE = 16, IN_ORDER = 16 };
 
-// Whether any of TOGETHER numbers comes before `limit`, which is not NaN: most parts of a long row have none.
-static bool has_before(const float *x, bool descending, float limit) {
+// Whether any of n numbers comes before `limit`, which is not NaN: most parts of a long row have none.
+static inline bool has_before(const float *x, int n, bool descending, float limit) {
   int any = 0;
-  for (int i = 0; i < TOGETHER && !descending; i++) any |= x[i] < limit;
-  for (int i = 0; i < TOGETHER && descending; i++) any |= !(x[i] <= limit);   // NaN comes first
+  for (int i = 0; i < n && !descending; i++) any |= x[i] < limit;
+  for (int i = 0; i < n && descending; i++) any |= !(x[i] <= limit);   // NaN comes first
   return any;
 }
 
+// How many numbers from `i` on are known to come behind what `limit` says.
+static int64_t count_behind(const NncRows *r, const float *row, int64_t i, uint64_t limit) {
+  float last = row[(uint32_t)limit];
+  if (last != last) return 0;
+  if (i % TOGETHER == 0 && i + TOGETHER <= r->length && !has_before(row + i, TOGETHER, r->backward, last))
+    return TOGETHER;
+  return i + BESIDE <= r->length && !has_before(row + i, BESIDE, r->backward, last) ? BESIDE : 0;
+}
+
+// Few are kept in order, so that the limit is always the last of them; of more, a part that is cut when it is full.
 static uint64_t *smallest_words(const NncRows *r, const void *from, int64_t base, uint64_t *x) {
   int64_t k = r->count, room = 2 * k < TOGETHER ? TOGETHER : 2 * k, n = 0;
   uint64_t limit = UINT64_MAX;
   const float *row = r->dtype == NNC_F32 && r->inner == 1 ? (const float *)from + base : NULL;
   for (int64_t i = 0; i < r->length; i++) {
-    if (row && i % TOGETHER == 0 && i + TOGETHER <= r->length && limit < UINT64_MAX) {
-      float last = row[(uint32_t)limit];
-      if (last == last && !has_before(row + i, r->backward, last)) {
-        i += TOGETHER - 1;
-        continue;
-      }
+    while (row && i % BESIDE == 0 && i < r->length && limit < UINT64_MAX) {
+      int64_t behind = count_behind(r, row, i, limit);
+      if (behind == 0) break;
+      i += behind;
     }
+    if (i >= r->length) break;
     uint64_t w = word_of(r, from, base + i * r->inner, i);
     if (w >= limit) continue;
+    if (k <= IN_ORDER) {
+      int64_t j = n < k ? n++ : k - 1;
+      for (; j > 0 && x[j - 1] > w; j--) x[j] = x[j - 1];
+      x[j] = w;
+      if (n == k) limit = x[k - 1];
+      continue;
+    }
     x[n++] = w;
     if (n < room) continue;
     select_words(x, n, k);
