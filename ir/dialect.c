@@ -137,6 +137,7 @@ char *nn_irdl_text(void) {
   MlirModule module = make_module(ctx, true);
   mlirOperationPrint(mlirModuleGetOperation(module), add_chunk, out);
   mlirModuleDestroy(module);
+  nn_names_forget();   // those of this context, if any
   mlirContextDestroy(ctx);
   fclose(out);
   return text;

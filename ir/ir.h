@@ -179,7 +179,8 @@ char *nn_op_table_markdown(void);
 
 // A context with builtin, func, scf and the nn dialect loaded (IRDL, generated from the table), threading off. Owned:
 // nn_context_destroy. The second lacks the ops by which ranks exchange values: of so many operands each that a tenth of
-// a small compilation would go into their definitions.
+// a small compilation would go into their definitions. One thread reads a context of the dialect, and
+// one such context is there at a time: what is remembered of types and names is the process's.
 MlirContext nn_context_create(void);
 MlirContext nn_context_create_alone(void);
 void nn_context_destroy(MlirContext ctx);   // and what was remembered of its types and names
