@@ -143,7 +143,8 @@ static int add_buffer(Tables *w, int64_t offset, int64_t bytes, int64_t values) 
   return w->n_buffers++;
 }
 
-void tables_add_value(Tables *w, MlirValue v, bool written) {
+// One more buffer, a value's.
+static void tables_add_value(Tables *w, MlirValue v, bool written) {
   NnType type = nn_value_type(v);
   add_buffer(w, offsets_of(w->offsets, v), nn_type_bytes(&type), (int64_t)type.dtype | (written ? NNC_WRITTEN : 0));
 }

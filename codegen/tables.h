@@ -97,8 +97,6 @@ void tables_add_copy(Tables *w, int64_t from, int64_t to, int64_t bytes);
 int64_t tables_offset(const Tables *w, MlirValue v);
 // arena offset, in the first iteration of the loops around; -1: none
 int64_t tables_workspace(const Tables *w, MlirOperation op);
-// One more buffer, a value's.
-void tables_add_value(Tables *w, MlirValue v, bool written);
 // Those of the op, but for that operand (-1: none is left out); number of the first.
 int tables_add_values(Tables *w, MlirOperation op, int but);
 // the step that stands last in w->steps, which begins with buffer `first`, is complete but for its lane

@@ -147,7 +147,8 @@ static bool find_call(const char *name, int *n_inputs, const char **inputs, cons
   return true;
 }
 
-char *layer_example_program(const char *name) {
+// As .nn text, NULL when there is none (initialisers; functions of numbers). Owned: free().
+static char *layer_example_program(const char *name) {
   const char *inputs, *call;
   int n;
   if (!find_call(name, &n, &inputs, &call)) return NULL;

@@ -9,8 +9,5 @@
 // an example call. "nn.conv2d", or a name that only the dialect has, is looked up in ir/ops.def. False: there is
 // neither, and nothing was written.
 bool layer_help_print(FILE *out, const char *name);
-// The example program of a function as .nn text, NULL when it has none (initialisers; functions of numbers). Owned:
-// free().
-char *layer_example_program(const char *name);
 
 #endif

@@ -7,7 +7,6 @@
 // Our own mistake, not the user's: prints the message and exits with status 70.
 _Noreturn void nn_bug(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-MlirAttribute nn_attr_to_mlir(MlirContext ctx, const NnAttr *attr);
 MlirNamedAttribute nn_attr_to_named(MlirContext ctx, const NnAttr *attr);
 
 // What is known by addresses in a context, which another one may reuse.
@@ -25,7 +24,6 @@ typedef struct NnAttrSpec {
   bool optional;
 } NnAttrSpec;
 int nn_attr_specs(NnOp op, const NnAttrSpec **specs);   // Borrowed; returns how many
-const char *nn_attr_kind_name(NnAttrKind kind);         // as in ops.def: "i64s"
 bool nn_attr_is(MlirAttribute attr, NnAttrKind kind);
 
 #endif

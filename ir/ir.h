@@ -188,8 +188,6 @@ void nn_context_destroy(MlirContext ctx);   // and what was remembered of its ty
 char *nn_irdl_text(void);
 // Verifies with MLIR, then every nn op against its shape rule; errors go to the context's diagnostic handlers.
 bool nn_verify_module(MlirModule module);
-// One nn op against its row and shape rule; true for ops of other dialects. Reports at the op's location.
-bool nn_verify_op(MlirOperation op);
 MlirOperation nn_module_function(MlirModule module, const char *name);   // func.func, null if absent
 // The public functions of a module, kernels and steps of loops aside, in order: a training in phases, evaluation, a
 // prediction of each model. The frontend makes no more.
@@ -380,9 +378,6 @@ typedef struct NnAttention {
 NnAttention nn_attention_of(MlirOperation op);
 // The scores [B, H, queries, keys], which only nn_expand_differentiable and the gradient of a bias make as a tensor.
 NnType nn_attention_scores(MlirOperation op);
-// From operand types alone, without attributes but the layout; false: operands behind the n_needed first that are
-// neither mask, bias nor key.
-bool nn_attention_read(int n, const NnType *operand, int n_needed, bool heads_last, NnAttention *out);
 // pairs of a query and a key that it may see by the causal rule, over batch and heads
 double nn_attention_pairs(const NnAttention *a);
 

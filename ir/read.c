@@ -186,7 +186,7 @@ bool nn_fail(NnOpCall *c, const char *format, ...) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Setting
 
-MlirAttribute nn_attr_to_mlir(MlirContext ctx, const NnAttr *attr) {
+static MlirAttribute nn_attr_to_mlir(MlirContext ctx, const NnAttr *attr) {
   switch (attr->kind) {
   case NN_ATTR_I64: return mlirIntegerAttrGet(mlirIntegerTypeGet(ctx, 64), attr->i64);
   case NN_ATTR_I64S: return mlirDenseI64ArrayGet(ctx, attr->i64s.n, attr->i64s.data);

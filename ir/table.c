@@ -153,7 +153,8 @@ static const char *const kind_names[] = {[NN_ATTR_I64] = "i64",
                                          [NN_ATTR_BOOL] = "bool",
                                          [NN_ATTR_STR] = "str"};
 
-const char *nn_attr_kind_name(NnAttrKind kind) { return kind_names[kind]; }
+// as in ops.def: "i64s"
+static const char *nn_attr_kind_name(NnAttrKind kind) { return kind_names[kind]; }
 
 // Steps *cursor through the text; false at its end.
 static bool next_spec(const char **cursor, NnAttrSpec *out) {

@@ -97,7 +97,8 @@ static bool value_types(MlirOperation op, const char *what, intptr_t n, MlirValu
   return true;
 }
 
-bool nn_verify_op(MlirOperation op) {
+// One nn op against its row and shape rule; true for ops of other dialects. Reports at the op's location.
+static bool nn_verify_op(MlirOperation op) {
   NnOp kind = nn_op_of(op);
   if (kind == NN_OP_NONE) return true;
   intptr_t n = mlirOperationGetNumOperands(op), n_results = mlirOperationGetNumResults(op);

@@ -85,37 +85,6 @@ bool arena_write(const Arena *a, int64_t address, const void *from, int64_t byte
   return true;
 }
 
-// Where it lies, or in memory of its own, which stands for an arena that begins with it.
-bool tensor_write(const NncTensor *t, const void *logical, const Arena *arena) {
-  if (!is_far_address(t->offset)) {
-    tensor_to_arena(t, logical, arena->base);
-    return true;
-  }
-  if (!tensor_is_permuted(t)) return arena_write(arena, t->offset, logical, t->bytes);
-  NncTensor alone = *t;
-  char *own = xmalloc((size_t)t->bytes);
-  alone.offset = 0;
-  tensor_to_arena(&alone, logical, own);
-  bool ok = arena_write(arena, t->offset, own, t->bytes);
-  free(own);
-  return ok;
-}
-
-bool tensor_read(const NncTensor *t, const Arena *arena, void *logical) {
-  if (!is_far_address(t->offset)) {
-    tensor_from_arena(t, arena->base, logical);
-    return true;
-  }
-  if (!tensor_is_permuted(t)) return arena_read(arena, t->offset, logical, t->bytes);
-  NncTensor alone = *t;
-  char *own = xmalloc((size_t)t->bytes);
-  alone.offset = 0;
-  bool ok = arena_read(arena, t->offset, own, t->bytes);
-  if (ok) tensor_from_arena(&alone, own, logical);
-  free(own);
-  return ok;
-}
-
 bool arena_push(const Arena *a, int64_t offset, int64_t bytes) {
   return !a->memory || bytes == 0 || nnc_program.device->push(a, offset, bytes);
 }

@@ -14,16 +14,15 @@ char *checkpoint_default_path(void) { return xasprintf("%s.safetensors", nnc_pro
 
 static bool is_weight(const NncTensor *t) { return t->role == NNC_PARAM || t->role == NNC_STATE; }
 
-// Writes to the index-th declared tensor; packed ones through a copy in logical order, what is far piece by piece.
+// Writes to the index-th declared tensor; what is far piece by piece.
 static bool put_tensor(SafetensorsWriter *w, int index, const NncTensor *t, const Arena *arena) {
-  bool permuted = tensor_is_permuted(t), ok = true;
-  if (!permuted && !is_far_address(t->offset)) return safetensors_put(w, index, 0, arena->base + t->offset, t->bytes);
-  int64_t most = permuted || t->bytes < ARENA_PIECE ? t->bytes : ARENA_PIECE;
+  if (!is_far_address(t->offset)) return safetensors_put(w, index, 0, arena->base + t->offset, t->bytes);
+  int64_t most = t->bytes < ARENA_PIECE ? t->bytes : ARENA_PIECE;
+  bool ok = true;
   char *piece = xmalloc((size_t)most);
   for (int64_t at = 0; at < t->bytes && ok; at += most) {
     int64_t n = t->bytes - at < most ? t->bytes - at : most;
-    ok = (permuted ? tensor_read(t, arena, piece) : arena_read(arena, t->offset + at, piece, n)) &&
-         safetensors_put(w, index, at, piece, n);
+    ok = arena_read(arena, t->offset + at, piece, n) && safetensors_put(w, index, at, piece, n);
   }
   free(piece);
   return ok;
@@ -250,9 +249,8 @@ static bool read_tensor(const Safetensors *s, const SafetensorsEntry *e, const N
   NncDtype dtype = NNC_F32;
   safetensors_dtype(e->dtype, &dtype);
   int64_t begin, size = dtype_bytes(t->dtype), own = ranks_own_elements(t, &begin);
-  if (is_far_address(t->offset) && !tensor_is_permuted(t)) return read_far(s, e, dtype, t, arena);
-  if (dtype == t->dtype && !tensor_is_permuted(t))
-    return !own || safetensors_read(s, e, begin * size, own * size, arena->base + t->offset);
+  if (is_far_address(t->offset)) return read_far(s, e, dtype, t, arena);
+  if (dtype == t->dtype) return !own || safetensors_read(s, e, begin * size, own * size, arena->base + t->offset);
   char *raw = xmalloc((size_t)e->bytes), *logical = raw;
   bool ok = safetensors_read(s, e, 0, e->bytes, raw);
   if (ok && dtype != t->dtype) {
@@ -260,7 +258,7 @@ static bool read_tensor(const Safetensors *s, const SafetensorsEntry *e, const N
     convert_elements(dtype, raw, t->dtype, logical, tensor_elements(t));
   }
   if (ok && t->part) memcpy(arena->base + t->offset, logical + begin * size, (size_t)(own * size));
-  else if (ok) ok = tensor_write(t, logical, arena);
+  else if (ok) ok = arena_write(arena, t->offset, logical, t->bytes);
   if (logical != raw) free(logical);
   free(raw);
   return ok;

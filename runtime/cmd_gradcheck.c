@@ -55,8 +55,8 @@ static double loss_at(Check *c, const NncTensor *p) {
   char *base = c->session->arena.base;
   convert_elements(NNC_F64, c->logical, p->dtype, c->narrow, tensor_elements(p));
   session_write_arguments(c->session, c->f, 0, 0);
-  if (!restore(c) || !tensor_write(p, c->narrow, &c->session->arena) || !arena_push_persistent(&c->session->arena) ||
-      !executor_run(c->e, NULL, NULL)) {
+  if (!restore(c) || !arena_write(&c->session->arena, p->offset, c->narrow, p->bytes) ||
+      !arena_push_persistent(&c->session->arena) || !executor_run(c->e, NULL, NULL)) {
     c->failed = true;
     return NAN;
   }
@@ -81,7 +81,7 @@ static double check_parameter(Check *c, const NncTensor *p, const double *gradie
   c->failed = !restore(c);
   c->narrow = xmalloc((size_t)p->bytes);
   c->logical = xmalloc((size_t)n * sizeof(double));
-  c->failed = c->failed || !tensor_read(p, &c->session->arena, c->narrow);
+  c->failed = c->failed || !arena_read(&c->session->arena, p->offset, c->narrow, p->bytes);
   convert_elements(p->dtype, c->narrow, NNC_F64, c->logical, n);
   for (int64_t i = 0; i < n; i++) scale = fmax(scale, fabs(gradient[i]));
   for (int64_t i = 0; i < n && !c->failed && !isnan(worst); i += step) {

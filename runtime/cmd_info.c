@@ -66,7 +66,6 @@ static void print_parameters(bool with_places) {
     printf("%-*s  %s%s", width, t->name, dtype_name(t->dtype), format_shape(t->rank, t->dim, shape, sizeof shape));
     if (t->role != NNC_PARAM) printf("  %s", role_name(t->role));
     else if (t->init && *t->init) printf("  %s", t->init);
-    if (tensor_is_permuted(t)) printf("  packed");
     putchar('\n');
   }
   printf("\nparameters      %lld in %s\n", (long long)elements, print_bytes(bytes[0], text, sizeof text));

@@ -126,7 +126,7 @@ static bool put_all(SafetensorsWriter *w, const Session *s, const Taps *taps, co
   for (int i = 0; i < nnc_program.n_persistent; i++) {
     const NncTensor *t = &nnc_program.persistent[i];
     void *logical = xmalloc((size_t)t->bytes);
-    bool ok = tensor_read(t, &s->arena, logical) && safetensors_put(w, index++, 0, logical, t->bytes);
+    bool ok = arena_read(&s->arena, t->offset, logical, t->bytes) && safetensors_put(w, index++, 0, logical, t->bytes);
     free(logical);
     if (!ok) return false;
   }

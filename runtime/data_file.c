@@ -120,7 +120,7 @@ bool data_file_read(DataFile *f, void *out, int64_t bytes, const char *what) {
 }
 
 // Deflate (RFC 1951) makes at most 258 bytes of two bits, so about 1032 of a byte.
-bool data_file_can_hold(const DataFile *f, int64_t records, int64_t record_bytes, const char *what) {
+static bool data_file_can_hold(const DataFile *f, int64_t records, int64_t record_bytes, const char *what) {
   int64_t ratio = is_plain(f) ? 1 : 1032, bytes;
   if (__builtin_mul_overflow(records, record_bytes, &bytes)) {
     report_error("%s: %s is more than 2^63 bytes", f->path, what);
@@ -148,14 +148,14 @@ int64_t data_file_read_some(DataFile *f, void *out, int64_t bytes) {
   return n;
 }
 
-bool data_file_skip(DataFile *f, int64_t bytes, const char *what) {
+static bool data_file_skip(DataFile *f, int64_t bytes, const char *what) {
   char buffer[16384];
   for (; bytes > 0; bytes -= (int64_t)sizeof buffer)
     if (!data_file_read(f, buffer, bytes < (int64_t)sizeof buffer ? bytes : (int64_t)sizeof buffer, what)) return false;
   return true;
 }
 
-bool data_file_at_end(DataFile *f) {
+static bool data_file_at_end(DataFile *f) {
   if (f->member) return zip_at_end(f->member);
   int c = gzgetc(f->stream);
   if (c != -1) gzungetc(c, f->stream);

@@ -121,17 +121,15 @@ bool init_tensor(const NncTensor *t, const Arena *arena, uint64_t seed) {
     return false;
   }
   int64_t n = tensor_elements(t), element = dtype_bytes(t->dtype);
-  bool permuted = tensor_is_permuted(t), elsewhere = permuted || t->part, ok = true;
-  if (!permuted && is_far_address(t->offset)) return draw_far(t, &init, arena, seed);
-  char *out = elsewhere ? xmalloc((size_t)t->bytes) : arena->base + t->offset;
+  if (is_far_address(t->offset)) return draw_far(t, &init, arena, seed);
+  char *out = t->part ? xmalloc((size_t)t->bytes) : arena->base + t->offset;
   draw(t, &init, seed, 0, n, out);
-  if (permuted) ok = tensor_write(t, out, arena);
   if (t->part) {
     int64_t begin, own = ranks_own_elements(t, &begin);
     memcpy(arena->base + t->offset, out + begin * element, (size_t)(own * element));
+    free(out);
   }
-  if (elsewhere) free(out);
-  return ok;
+  return true;
 }
 
 const NncTensor *init_lengths_of(const NncTensor *t, int *axis) {

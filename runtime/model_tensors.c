@@ -40,7 +40,7 @@ static bool is_input(const NncTensor *t) { return t->role == NNC_INPUT; }
 
 // Whether it can be read and written where it lies.
 static void *place_of(const nnc_net *net, const NncTensor *t) {
-  bool visible = !net->s.arena.memory && !is_far_address(t->offset) && !tensor_is_permuted(t) && !t->part;
+  bool visible = !net->s.arena.memory && !is_far_address(t->offset) && !t->part;
   return visible ? net->s.arena.base + t->offset : NULL;
 }
 
@@ -212,9 +212,10 @@ static nnc_status get(nnc_net *net, void *arguments) {
   if (!is_persistent(t)) return FAIL(NNC_ERROR_NAME, "%s is not kept: predict gives outputs", to->name);
   const NncTensor *own = t->tensor;
   if (!is_far_address(own->offset) && !arena_pull(&net->s.arena, own->offset, own->bytes)) return NNC_ERROR_DEVICE;
-  if (own->dtype == (NncDtype)to->type) return tensor_read(own, &net->s.arena, to->data) ? NNC_OK : NNC_ERROR_DEVICE;
+  if (own->dtype == (NncDtype)to->type)
+    return arena_read(&net->s.arena, own->offset, to->data, own->bytes) ? NNC_OK : NNC_ERROR_DEVICE;
   void *logical = xmalloc((size_t)own->bytes);
-  bool ok = tensor_read(own, &net->s.arena, logical);
+  bool ok = arena_read(&net->s.arena, own->offset, logical, own->bytes);
   if (ok) convert_elements(own->dtype, logical, (NncDtype)to->type, to->data, tensor_elements(own));
   free(logical);
   return ok ? NNC_OK : NNC_ERROR_DEVICE;
@@ -232,7 +233,7 @@ static nnc_status set(nnc_net *net, void *arguments) {
   bool converts = own->dtype != (NncDtype)from->type, ok;
   void *logical = converts ? xmalloc((size_t)own->bytes) : NULL;
   if (converts) convert_elements((NncDtype)from->type, from->data, own->dtype, logical, tensor_elements(own));
-  ok = tensor_write(own, converts ? logical : from->data, &net->s.arena);
+  ok = arena_write(&net->s.arena, own->offset, converts ? logical : from->data, own->bytes);
   free(logical);
   ok = ok && (is_far_address(own->offset) || arena_push(&net->s.arena, own->offset, own->bytes));
   return ok ? NNC_OK : NNC_ERROR_DEVICE;

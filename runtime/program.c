@@ -24,12 +24,6 @@ const NncFunction *program_prediction(const char *model) {
   return NULL;
 }
 
-const NncTensor *program_persistent(const char *name) {
-  for (int i = 0; i < nnc_program.n_persistent; i++)
-    if (strcmp(nnc_program.persistent[i].name, name) == 0) return &nnc_program.persistent[i];
-  return NULL;
-}
-
 bool program_is_persistent_role(NncRole role) {
   return role == NNC_PARAM || role == NNC_STATE || role == NNC_OPT || role == NNC_ACCUM;
 }
@@ -156,11 +150,8 @@ int64_t function_far_used_bytes(const NncFunction *f) {
 }
 
 static bool verify_tensor(const NncTensor *t, int64_t alignment, int64_t limit, const char *where) {
-  int64_t split = 1;
-  for (int i = 0; i < t->split_rank; i++) split *= t->split[i];
   bool ok = t->offset >= 0 && t->offset % alignment == 0 && t->offset + tensor_arena_bytes(t) <= limit &&
-            tensor_elements(t) * dtype_bytes(t->dtype) == t->bytes &&
-            (t->split_rank == 0 || split == tensor_elements(t));
+            tensor_elements(t) * dtype_bytes(t->dtype) == t->bytes;
   if (!ok)
     report_cause(NNC_ERROR_INTERNAL, "damaged program: %s lies at %lld, %lld bytes, outside of %s", t->name,
                  (long long)t->offset, (long long)t->bytes, where);

@@ -57,12 +57,7 @@ typedef struct NncTensor {
   int group;          // parameter group, -1 none
   const char *init;   // parameters and state: "zeros", "constant(1)", "normal(0.02)", "uniform(-0.1,0.1)";
                       // docs/language.md. Inputs of a prediction: how training draws them, NULL where it does not
-  // How it lies in the arena when not row-major: dim is first reshaped to split, then permuted by perm. split_rank 0:
-  // row-major.
-  int split_rank;
-  int64_t split[NNC_MAX_RANK];
-  int perm[NNC_MAX_RANK];
-  int64_t pitch;   // taps: elements from row to row, where that is more than the last of dim; 0: it is not
+  int64_t pitch;      // taps: elements from row to row, where that is more than the last of dim; 0: it is not
   // results: fetched in parts, by the taps of its name, into memory beside the arena, at `offset` there
   bool streamed;
   int64_t first_row, rows;   // taps of a part: which rows of the value, all axes but the last one; rows 0: all

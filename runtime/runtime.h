@@ -64,10 +64,8 @@ void narrow_to_float(NncDtype from, const void *src, float *dst, int64_t n);
 void narrow_from_float(const float *src, NncDtype to, void *dst, int64_t n);
 int64_t tensor_elements(const NncTensor *t);
 int64_t tensor_arena_bytes(const NncTensor *t);   // of a persistent one: of this rank's part
-bool tensor_is_permuted(const NncTensor *t);
-// Copies between the logical row-major order and the order in the arena; t->bytes bytes each.
-void tensor_to_arena(const NncTensor *t, const void *logical, char *arena);
 int64_t tensor_span(const NncTensor *t);   // bytes from its first element in the arena to the end of its last row
+// The t->bytes of its elements, row by row, whatever their pitch; of a part, to where that lies in the whole.
 void tensor_from_arena(const NncTensor *t, const char *arena, void *logical);
 double tensor_scalar(const NncTensor *t, const char *arena);   // the first element as a number
 // Element i of an array of one type into element j of another; numbers keep their value (u8 255 becomes 255.0).
@@ -105,9 +103,6 @@ bool arena_open_far(Arena *a, int64_t bytes, int64_t spare, const char *path);
 bool arena_read(const Arena *a, int64_t address, void *to, int64_t bytes);
 bool arena_write(const Arena *a, int64_t address, const void *from, int64_t bytes);
 enum { ARENA_PIECE = 1 << 20 };   // bytes at once of what is far
-// tensor_to_arena and tensor_from_arena of a persistent tensor, wherever it lies.
-bool tensor_write(const NncTensor *t, const void *logical, const Arena *arena);
-bool tensor_read(const NncTensor *t, const Arena *arena, void *logical);
 void arena_destroy(Arena *a);
 bool arena_push(const Arena *a, int64_t offset, int64_t bytes);   // mirror to device; nothing to do on the host
 bool arena_pull(const Arena *a, int64_t offset, int64_t bytes);   // device to mirror
@@ -191,7 +186,6 @@ void philox_permutation(uint64_t seed, uint64_t stream, uint32_t *perm, int64_t 
 const NncFunction *program_function(const char *name);      // NULL if absent
 bool program_predicts(const NncFunction *f);                // "predict" or "predict.<model>"
 const NncFunction *program_prediction(const char *model);   // NULL: of the main model. NULL if absent
-const NncTensor *program_persistent(const char *name);
 bool program_is_persistent_role(NncRole role);
 int64_t step_scratch_bytes(const NncStep *s);   // of a library op's record; -1: the step is none
 const char *lane_name(NncLane lane);            // "compute"
@@ -506,12 +500,7 @@ const char *data_file_name(const DataFile *f);                          // for m
 int64_t data_file_place(const DataFile *f);   // where the next byte lies, uncompressed; -1: in no place of the file
 bool data_file_read(DataFile *f, void *out, int64_t bytes, const char *what);   // exactly bytes, or reports truncation
 int64_t data_file_read_some(DataFile *f, void *out, int64_t bytes);   // at most bytes; 0 at the end, -1 after reporting
-// False after reporting when more than a MiB is asked for and the file is too small for so many more bytes, whatever
-// its compression: asked before memory is taken for them.
-bool data_file_can_hold(const DataFile *f, int64_t records, int64_t record_bytes, const char *what);
-char *data_file_read_whole(const char *path, int64_t *bytes);   // Owned by the caller; NULL after reporting
-bool data_file_skip(DataFile *f, int64_t bytes, const char *what);
-bool data_file_at_end(DataFile *f);
+char *data_file_read_whole(const char *path, int64_t *bytes);         // Owned by the caller; NULL after reporting
 bool data_file_ends(DataFile *f, int64_t records, int64_t record_bytes);   // reports what follows the records
 // After the header, which has set the column's records, record_bytes and first_byte for the whole file: takes the part
 // that the source asks for into memory of the column's own and reads past the rest. False after reporting.

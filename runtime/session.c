@@ -271,7 +271,7 @@ void metrics_reset(Metrics *m) {
   memset(m->weights, 0, (size_t)m->n * sizeof *m->weights);
 }
 
-void metrics_scale(Metrics *m, double factor) {
+static void metrics_scale(Metrics *m, double factor) {
   for (int i = 0; i < m->n; i++) m->values[i] *= factor;
 }
 

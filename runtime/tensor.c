@@ -25,42 +25,6 @@ int64_t tensor_elements(const NncTensor *t) {
 
 int64_t tensor_arena_bytes(const NncTensor *t) { return t->part ? t->part * dtype_bytes(t->dtype) : t->bytes; }
 
-bool tensor_is_permuted(const NncTensor *t) {
-  for (int i = 0; i < t->split_rank; i++)
-    if (t->perm[i] != i) return true;
-  return false;
-}
-
-static void walk(const NncTensor *t, char *arena, char *logical, bool to_arena) {
-  int rank = t->split_rank;
-  int64_t element = dtype_bytes(t->dtype), stride[NNC_MAX_RANK], counter[NNC_MAX_RANK] = {0}, s = 1;
-  int64_t split_stride[NNC_MAX_RANK];
-  for (int d = rank - 1; d >= 0; d--) {
-    split_stride[d] = s;
-    s *= t->split[d];
-  }
-  for (int d = 0; d < rank; d++) stride[d] = split_stride[t->perm[d]] * element;
-  int64_t inner = t->split[t->perm[rank - 1]], from = 0, total = tensor_elements(t);
-  for (int64_t at = 0; at < total; at += inner) {
-    char *a = arena + at * element, *l = logical + from;
-    for (int64_t i = 0; i < inner; i++) {
-      if (to_arena) memcpy(a + i * element, l + i * stride[rank - 1], (size_t)element);
-      else memcpy(l + i * stride[rank - 1], a + i * element, (size_t)element);
-    }
-    for (int d = rank - 2; d >= 0; d--) {
-      from += stride[d];
-      if (++counter[d] < t->split[t->perm[d]]) break;
-      from -= stride[d] * t->split[t->perm[d]];
-      counter[d] = 0;
-    }
-  }
-}
-
-void tensor_to_arena(const NncTensor *t, const void *logical, char *arena) {
-  if (tensor_is_permuted(t)) walk(t, arena + t->offset, (char *)logical, true);   // only read
-  else memcpy(arena + t->offset, logical, (size_t)t->bytes);
-}
-
 static int64_t rows_in_arena(const NncTensor *t, int64_t columns) {
   return t->rows ? t->rows : tensor_elements(t) / columns;
 }
@@ -84,7 +48,6 @@ static void gather_rows(const NncTensor *t, const char *arena, char *logical) {
 
 void tensor_from_arena(const NncTensor *t, const char *arena, void *logical) {
   if (t->rank && t->bytes && lies_in_rows(t)) gather_rows(t, arena + t->offset, logical);
-  else if (tensor_is_permuted(t)) walk(t, (char *)arena + t->offset, logical, false);   // only read
   else memcpy(logical, arena + t->offset, (size_t)t->bytes);
 }
 

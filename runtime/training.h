@@ -48,8 +48,7 @@ void metrics_init_train(Metrics *m);   // those of all phases
 void metrics_free(Metrics *m);
 void metrics_read(Metrics *m, const NncFunction *f, const char *arena, double weight);   // m += weight * results
 void metrics_add(Metrics *m, const Metrics *other, double weight);
-void metrics_reset(Metrics *m);   // to zero; a NaN does not stay
-void metrics_scale(Metrics *m, double factor);
+void metrics_reset(Metrics *m);          // to zero; a NaN does not stay
 double metrics_loss(const Metrics *m);   // the sum of the losses that are known
 bool metrics_losses_finite(const Metrics *m);
 // Mean over every record of the data set; see docs/runtime.md for the last, incomplete batch. Carried states go through

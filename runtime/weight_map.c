@@ -396,7 +396,7 @@ static bool read_tensor(const Safetensors *s, const WeightMap *m, const NncTenso
 
 static bool import_tensor(const Safetensors *s, const WeightMap *m, const NncTensor *t, const Arena *arena) {
   char *whole = xmalloc((size_t)t->bytes);
-  bool ok = read_tensor(s, m, t, whole) && tensor_write(t, whole, arena);
+  bool ok = read_tensor(s, m, t, whole) && arena_write(arena, t->offset, whole, t->bytes);
   free(whole);
   return ok;
 }
@@ -416,7 +416,7 @@ static bool begin_anew(const Safetensors *s, const WeightMap *m, const NncTensor
   for (int64_t i = 0; ok && i < n; i++) lengths[i / inner % size] += values[i] * values[i];
   for (int64_t i = 0; i < size; i++) lengths[i] = sqrt(lengths[i]);
   convert_elements(NNC_F64, lengths, t->dtype, whole, size);
-  ok = ok && tensor_write(t, whole, arena);
+  ok = ok && arena_write(arena, t->offset, whole, t->bytes);
   free(lengths);
   free(values);
   free(whole);
@@ -460,7 +460,7 @@ static bool check_range(const NncTensor *t, const char *own, NncDtype dtype, con
 // The tensor in logical order and in the type of the file; Owned. NULL after reporting.
 static char *values_for_file(const NncTensor *t, NncDtype dtype, const Arena *arena) {
   char *own = xmalloc((size_t)t->bytes);
-  if (!tensor_read(t, arena, own)) {
+  if (!arena_read(arena, t->offset, own, t->bytes)) {
     free(own);
     return NULL;
   }

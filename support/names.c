@@ -11,7 +11,8 @@
 
 static int minimum(int x, int y) { return x < y ? x : y; }
 
-int name_distance(const char *x, const char *y, int limit) {
+// Optimal string alignment distance (insert, delete, replace, swap of neighbours), ignoring case; stops at limit + 1.
+static int name_distance(const char *x, const char *y, int limit) {
   int n = (int)strnlen(x, MAX_WORD + 1), m = (int)strnlen(y, MAX_WORD + 1);
   if (n > MAX_WORD || m > MAX_WORD || n - m > limit || m - n > limit) return limit + 1;
   // Rows i-2, i-1 and i of the table of distances between prefixes.

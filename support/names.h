@@ -2,9 +2,6 @@
 #ifndef NNC_SUPPORT_NAMES_H
 #define NNC_SUPPORT_NAMES_H
 
-// Optimal string alignment distance (insert, delete, replace, swap of neighbours), ignoring case; stops at limit + 1.
-int name_distance(const char *x, const char *y, int limit);
-
 // Offer candidates one by one, then read `best`: NULL when none is near enough (a third of the word's length, at most
 // 3).
 //   NameSearch search = name_search(word);

@@ -88,9 +88,9 @@ Value emit_binary(Emitter *e, NnOp op, NnDtype dtype, Value a, Value b) {
   case NN_OP_or: return binary(e, "arith.ori", a, b, type);
   case NN_OP_pow: {
     Value x[2] = {a, b};
-    if (f) return emit_math_call(e, "pow", 2, x, dtype);
+    if (f) return e->module->target.math(e, "pow", 2, x, dtype);
     for (int i = 0; i < 2; i++) x[i] = emit_cast(e, x[i], dtype, NN_F64);
-    Value power = emit_math_call(e, "pow", 2, x, NN_F64);
+    Value power = e->module->target.math(e, "pow", 2, x, NN_F64);
     // A power of integers that is one may come out a hair below it.
     return emit_cast(e, unary(e, "math.roundeven", power, vector_type(e, NN_F64)), NN_F64, dtype);
   }
@@ -118,10 +118,6 @@ Value emit_cast(Emitter *e, Value x, NnDtype from, NnDtype to) {
 
 // ---------------------------------------------------------------------------------------------------------------------
 
-Value emit_math_call(Emitter *e, const char *name, int n, const Value *x, NnDtype dtype) {
-  return e->module->target.math(e, name, n, x, dtype);
-}
-
 Value emit_take_lanes(Emitter *e, Value x, const char *element, int lanes, int first, int count, int width) {
   Text t = {0};
   for (int i = 0; i < width; i++) text_add(&t, "%s%d", i ? ", " : "", first + i % count);
@@ -132,7 +128,7 @@ Value emit_take_lanes(Emitter *e, Value x, const char *element, int lanes, int f
 }
 
 static Value math1(Emitter *e, const char *name, Value x, NnDtype dtype) {
-  return emit_math_call(e, name, 1, &x, dtype);
+  return e->module->target.math(e, name, 1, &x, dtype);
 }
 
 Value emit_lowest(Emitter *e, NnDtype dtype) {

@@ -269,8 +269,6 @@ Value emit_compare(Emitter *e, const char *predicate, Value a, Value b, NnDtype 
 Value emit_select(Emitter *e, Value condition, Value a, Value b, NnDtype dtype);
 Value emit_lowest(Emitter *e, NnDtype dtype);                 // no number is below it
 Value emit_exponential(Emitter *e, Value x, NnDtype dtype);   // e^x, 0 where that would be subnormal
-// the target's exp, tanh, pow …
-Value emit_math_call(Emitter *e, const char *name, int n, const Value *x, NnDtype dtype);
 // Lanes [first, first + count) of x, as a vector of `width` >= count lanes (the rest repeats them).
 Value emit_take_lanes(Emitter *e, Value x, const char *element, int lanes, int first, int count, int width);
 // fixed-order tree over the lanes; the result in all lanes

@@ -7,7 +7,9 @@
 
 enum { FORWARD = 3, BACKWARD = 6 };   // operands before the optional ones: q, k, v; q, k, v, o, lse, do
 
-bool nn_attention_read(int n, const NnType *operand, int n_needed, bool heads_last, NnAttention *out) {
+// From operand types alone, without attributes but the layout; false: operands behind the n_needed first that are
+// neither mask, bias nor key.
+static bool nn_attention_read(int n, const NnType *operand, int n_needed, bool heads_last, NnAttention *out) {
   int heads = heads_last ? 2 : 1, tokens = heads_last ? 1 : 2;
   const NnType *q = &operand[0], *k = &operand[1];
   *out = (NnAttention){.batch = q->dim[0],

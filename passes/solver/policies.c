@@ -213,11 +213,10 @@ static RematSchedule run_keep_policy(const RematProblem *problem, bool (*keeps)(
   return schedule;
 }
 
+// Salimans & Bulatov's `speed`: keeps expensive values, recomputes cheap ones once, before their first backward use.
 static bool is_expensive(const RematNode *node) { return node->cost_class == REMAT_EXPENSIVE; }
+// `manual`: keeps the forward values marked `checkpoint`, recomputes the others likewise.
 static bool is_checkpoint(const RematNode *node) { return node->checkpoint; }
-
-RematSchedule remat_policy_speed(const RematProblem *problem) { return run_keep_policy(problem, is_expensive); }
-RematSchedule remat_policy_manual(const RematProblem *problem) { return run_keep_policy(problem, is_checkpoint); }
 
 void remat_each_seed(const RematProblem *problem, void (*visit)(void *context, const RematSchedule *schedule),
                      void *context) {
@@ -250,8 +249,8 @@ bool remat_policy_parse(const char *name, RematPolicy *policy) {
 RematSchedule remat_policy_run(const RematProblem *problem, RematPolicy policy) {
   switch (policy) {
   case REMAT_POLICY_SQRT: return remat_policy_sqrt(problem);
-  case REMAT_POLICY_SPEED: return remat_policy_speed(problem);
-  case REMAT_POLICY_MANUAL: return remat_policy_manual(problem);
+  case REMAT_POLICY_SPEED: return run_keep_policy(problem, is_expensive);
+  case REMAT_POLICY_MANUAL: return run_keep_policy(problem, is_checkpoint);
   case REMAT_POLICY_RECURSIVE: return remat_policy_recursive(problem);
   case REMAT_POLICY_NONE:
   case REMAT_POLICY_SOLVE: break;

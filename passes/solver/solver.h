@@ -164,12 +164,6 @@ RematSchedule remat_baseline(const RematProblem *problem);
 // forward pass. The dynamic program over stages (chain.h), held to that cost, is tried as well.
 RematSchedule remat_policy_sqrt(const RematProblem *problem);
 
-// Salimans & Bulatov's `speed`: keeps expensive values, recomputes cheap ones once, before their first backward use.
-RematSchedule remat_policy_speed(const RematProblem *problem);
-
-// Keeps the forward values marked `checkpoint` and recomputes the others once, before their first backward use.
-RematSchedule remat_policy_manual(const RematProblem *problem);
-
 // Recursive bisection over the same cuts (Griewank 1992; Chen et al. 2016, section 4.4): O(log k) memory for
 // O(k log k) executions.
 RematSchedule remat_policy_recursive(const RematProblem *problem);

@@ -149,8 +149,6 @@ void tier_again_read(const TierAgain *again, const RematSchedule *found, TierPla
 void tier_solve(const RematProblem *problem, int64_t budget_bytes, const RematOptions *options, double enough,
                 RematResult *result);
 
-// Remembers a plan that was just evaluated when it is the best.
-void tier_note(TierSearch *search, const TierPlan *plan, const TierCost *cost);
 bool tier_is_over(TierSearch *search);
 
 #endif

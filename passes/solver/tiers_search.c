@@ -25,7 +25,8 @@ bool tier_is_over(TierSearch *search) {
   return search->options && search->options->interrupt && *search->options->interrupt;
 }
 
-void tier_note(TierSearch *search, const TierPlan *plan, const TierCost *cost) {
+// Remembers a plan that was just evaluated when it is the best.
+static void tier_note(TierSearch *search, const TierPlan *plan, const TierCost *cost) {
   if (!cost->legal || cost->overflow > 0) return;
   if (search->has_best && cost->makespan >= search->best_makespan) return;
   tier_plan_copy(search, &search->best, plan);

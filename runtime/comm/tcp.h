@@ -19,8 +19,5 @@ typedef struct TcpRanks {
 
 // Meets the others at the address of rank 0 and makes a connection to each. False after reporting.
 bool tcp_join(const Starter *starter, double timeout, TcpRanks *out);
-// All n bytes, within the socket's time limit. False: the other end is gone or late.
-bool tcp_send(int socket, const void *data, size_t n);
-bool tcp_receive(int socket, void *data, size_t n);
 
 #endif

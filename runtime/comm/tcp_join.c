@@ -37,7 +37,8 @@ typedef struct Joining {
   Hello own, *all;   // Owned
 } Joining;
 
-bool tcp_send(int socket, const void *data, size_t n) {
+// All n bytes, within the socket's time limit. False: the other end is gone or late.
+static bool tcp_send(int socket, const void *data, size_t n) {
   for (const char *at = data; n > 0;) {
     ssize_t sent = send(socket, at, n, MSG_NOSIGNAL);
     if (sent < 0 && errno == EINTR) continue;
@@ -47,7 +48,7 @@ bool tcp_send(int socket, const void *data, size_t n) {
   return true;
 }
 
-bool tcp_receive(int socket, void *data, size_t n) {
+static bool tcp_receive(int socket, void *data, size_t n) {
   for (char *at = data; n > 0;) {
     ssize_t came = recv(socket, at, n, 0);
     if (came < 0 && errno == EINTR) continue;

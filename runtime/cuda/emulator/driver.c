@@ -59,8 +59,6 @@ void nnc_emu_reset(void) {
   device.error[0] = 0;
 }
 void nnc_emu_set_late(unsigned streams) { device.late = streams; }
-void nnc_emu_set_threads(int threads) { device.threads = threads; }
-void nnc_emu_set_order(uint64_t order) { device.order = order; }
 void nnc_emu_set_lanes(uint64_t lanes) { device.lanes = lanes; }
 void nnc_emu_set_drop(uint64_t n) { device.drop = n; }
 void nnc_emu_set_memory(uint64_t bytes) { device.total = bytes; }

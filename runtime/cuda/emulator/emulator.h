@@ -126,10 +126,8 @@ EmuFault emu_launch(const EmuLaunch *launch, char *message, int size);
 // ---------------------------------------------------------------------------------------------------------------------
 // The stand-in driver's extras, for tests
 
-const char *nnc_emu_last_error(void);     // description of the last fault, "" if none; valid until the next launch
-void nnc_emu_reset(void);                 // forgets a fault (a real context would stay broken), frees nothing
-void nnc_emu_set_threads(int threads);    // EmuLaunch.threads of later launches
-void nnc_emu_set_order(uint64_t order);   // and EmuLaunch.order; NNC_EMU_ORDER=N does the same
+const char *nnc_emu_last_error(void);   // description of the last fault, "" if none; valid until the next launch
+void nnc_emu_reset(void);               // forgets a fault (a real context would stay broken), frees nothing
 // Bit i: work submitted to the i-th stream that is made runs when somebody waits for it, in the latest order that
 // events allow; that of the other streams as early as they allow. A program that forgets to wait computes something
 // else with one of the sets. Bit 31: what cuMemcpyHtoD has read arrives when somebody waits for the default stream.
