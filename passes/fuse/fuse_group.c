@@ -400,26 +400,41 @@ static int narrower_operand(FuseGraph *g, int op) {
   return def >= 0 && g->ops[def].klass == FUSE_NODE && fuse_find(g, def) == fuse_find(g, op) ? def : -1;
 }
 
+enum { MAX_READERS = 16 };
+
+// The other kernels that read op's value.
+typedef struct Readers {
+  bool by_point;                // all of them can compute it at their own points
+  int n, groups[MAX_READERS];   // n: MAX_READERS + 1 for any that are more
+  FusePhase last;
+} Readers;
+
+static Readers readers_of(FuseGraph *g, int op) {
+  const FuseOp *o = &g->ops[op];
+  Readers r = {.by_point = true, .last = FUSE_FORWARD};
+  for (int s = o->first_out; s < o->first_out + o->n_out && r.by_point; s++) {
+    const FuseEdge *edge = &g->edges[g->out[s]];
+    int to = fuse_find(g, edge->to);
+    if (edge->value < 0 || to == fuse_find(g, op)) continue;
+    r.by_point = g->ops[to].klass == FUSE_NODE && edge->via == FUSE_DIRECT &&
+                 nn_shape_equal(g->groups[to].shape, o->shape);
+    if (g->ops[edge->to].phase > r.last) r.last = g->ops[edge->to].phase;
+    bool seen = false;
+    for (int i = 0; i < r.n && i < MAX_READERS; i++) seen |= r.groups[i] == to;
+    if (seen || r.n > MAX_READERS) continue;
+    if (r.n < MAX_READERS) r.groups[r.n] = to;
+    r.n++;
+  }
+  return r;
+}
+
 // narrower: what would be stored in place of op's value, or -1.
 static bool worth_inlining(FuseGraph *g, int op, int narrower) {
   const FuseOp *o = &g->ops[op];
   if (nn_op_info(o->kind)->kind != NN_KIND_MAP) return false;
-  int root = fuse_find(g, op), users[16], n_users = 0;
-  FusePhase last = FUSE_FORWARD;
-  for (int s = o->first_out; s < o->first_out + o->n_out; s++) {
-    const FuseEdge *edge = &g->edges[g->out[s]];
-    int to = fuse_find(g, edge->to);
-    if (edge->value < 0 || to == root) continue;
-    if (g->ops[to].klass != FUSE_NODE || edge->via != FUSE_DIRECT || !nn_shape_equal(g->groups[to].shape, o->shape))
-      return false;
-    if (g->ops[edge->to].phase > last) last = g->ops[edge->to].phase;
-    bool seen = false;
-    for (int i = 0; i < n_users; i++) seen |= users[i] == to;
-    if (seen) continue;
-    if (n_users == 16) return false;
-    users[n_users++] = to;
-  }
-  if (n_users == 0) return false;
+  Readers readers = readers_of(g, op);
+  if (!readers.by_point || readers.n == 0 || readers.n > MAX_READERS) return false;
+  int root = fuse_find(g, op);
   Cone cone = {.legal = true};
   walk_cone(g, op, root, &cone);
   if (!cone.legal) return false;
@@ -428,40 +443,25 @@ static bool worth_inlining(FuseGraph *g, int op, int narrower) {
   double bytes = (double)size;
   double elements = (double)nn_type_elements(o->shape);
   // A write also reads the line it fills, unless that has just been read.
-  double store = bytes * ((overwrites_leaf(g, root, &cone, size) ? 1 : 2) + n_users),
-         again = n_users * cone.work * elements;
+  double store = bytes * ((overwrites_leaf(g, root, &cone, size) ? 1 : 2) + readers.n),
+         again = readers.n * cone.work * elements;
   double kept = 0;
   for (int i = 0; i < cone.n; i++) {
     double leaf = (double)fuse_value_bytes(g, cone.leaf[i]);
     MlirValue v = g->values[cone.leaf[i]];
-    bool overwritten = last > FUSE_FORWARD && mlirValueIsABlockArgument(v) && g->overwritten[nn_value_index(v)];
-    for (int u = 0; u < n_users; u++) {
-      if (group_reads(g, users[u], cone.leaf[i])) continue;
+    bool overwritten = readers.last > FUSE_FORWARD && mlirValueIsABlockArgument(v) && g->overwritten[nn_value_index(v)];
+    for (int u = 0; u < readers.n; u++) {
+      if (group_reads(g, readers.groups[u], cone.leaf[i])) continue;
       if (overwritten) return false;   // a later reader would keep the update from being done in place
       again += leaf;
     }
     // means and variances are small change
-    if (leaf > bytes / 16 && last_phase_of_value(g, cone.leaf[i]) < last) kept += leaf;
+    if (leaf > bytes / 16 && last_phase_of_value(g, cone.leaf[i]) < readers.last) kept += leaf;
   }
   if (again >= store || kept > bytes) return false;
-  for (int u = 0; u < n_users; u++)
-    if (count_buffers(g, users[u], users[u]) + cone.n > FUSE_BUFFERS) return false;
+  for (int u = 0; u < readers.n; u++)
+    if (count_buffers(g, readers.groups[u], readers.groups[u]) + cone.n > FUSE_BUFFERS) return false;
   return true;
-}
-
-// Whether all kernels that read op's value can compute it at their own points.
-static bool is_read_by_point(FuseGraph *g, int op) {
-  const FuseOp *o = &g->ops[op];
-  bool outside = false;
-  for (int s = o->first_out; s < o->first_out + o->n_out; s++) {
-    const FuseEdge *edge = &g->edges[g->out[s]];
-    int to = fuse_find(g, edge->to);
-    if (edge->value < 0 || to == fuse_find(g, op)) continue;
-    if (g->ops[to].klass != FUSE_NODE || edge->via != FUSE_DIRECT || !nn_shape_equal(g->groups[to].shape, o->shape))
-      return false;
-    outside = true;
-  }
-  return outside;
 }
 
 void fuse_choose_inlined(FuseGraph *g) {
@@ -470,7 +470,9 @@ void fuse_choose_inlined(FuseGraph *g) {
     if (o->klass != FUSE_NODE) continue;
     int narrower = narrower_operand(g, i);
     o->inlined = worth_inlining(g, i, narrower);
-    if (o->inlined || narrower < 0 || !is_read_by_point(g, i)) continue;
+    if (o->inlined || narrower < 0) continue;
+    Readers readers = readers_of(g, i);
+    if (!readers.by_point || readers.n == 0) continue;
     o->inlined = true;
     g->ops[narrower].kept = !g->ops[narrower].inlined;
   }
