@@ -219,11 +219,13 @@ static void expand(Beam *beam, int state) {
   }
 }
 
-// Keeps the best states of a list, in order.
-static void narrow(const Beam *beam, BeamList *list) {
+// Keeps the best states of a list, in order: none that are as bad as `worst`.
+static void narrow(const Beam *beam, BeamList *list, double worst) {
   int n = 0;
   for (int i = 0; i < list->n; i++) {
-    int state = list->states[i], k = n < beam->width ? n++ : beam->width;
+    int state = list->states[i];
+    if (total(beam, state) >= worst) continue;
+    int k = n < beam->width ? n++ : beam->width;
     if (k == beam->width && total(beam, list->states[--k]) <= total(beam, state)) continue;
     for (; k > 0 && total(beam, list->states[k - 1]) > total(beam, state); k--) list->states[k] = list->states[k - 1];
     list->states[k] = state;
@@ -244,10 +246,9 @@ static void execute_next(Beam *beam) {
     memcpy(beam->current, beam->open.states, (size_t)n * sizeof(int));
     beam->open.n = 0;
     for (int i = 0; i < n; i++) expand(beam, beam->current[i]);
-    narrow(beam, &beam->open);
-    narrow(beam, &beam->arrived);
-    double worst = beam->arrived.n == beam->width ? total(beam, beam->arrived.states[beam->width - 1]) : INFINITY;
-    while (beam->open.n > 0 && total(beam, beam->open.states[beam->open.n - 1]) >= worst) beam->open.n--;
+    narrow(beam, &beam->arrived, INFINITY);
+    bool is_full = beam->arrived.n == beam->width;
+    narrow(beam, &beam->open, is_full ? total(beam, beam->arrived.states[beam->width - 1]) : INFINITY);
   }
 }
 

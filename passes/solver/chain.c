@@ -208,22 +208,6 @@ typedef struct StageMarks {
   bool *at_hand;   // Owned; by node
 } StageMarks;
 
-// Cost of making the marked values of stage s from what enters it and what is at hand. Clears the marks.
-static double take_closure(const Chain *chain, int s, StageMarks *marks) {
-  const ChainStage *stage = &chain->stages[s];
-  double cost = 0;
-  for (int v = stage->end - 1; v >= stage->begin; v--) {
-    if (!marks->marked[v]) continue;
-    marks->marked[v] = false;
-    const RematNode *node = &chain->graph->problem->nodes[v];
-    if (marks->at_hand[v] || !chain->is_value[v]) continue;
-    cost += node->cost;
-    for (int i = 0; i < node->n_inputs; i++)
-      if (node->inputs[i] >= stage->begin) marks->marked[node->inputs[i]] = true;
-  }
-  return cost;
-}
-
 // Peak of the stage's forward part in the plain order when `at_hand` marks what is held to its end.
 static int64_t forward_peak(const Chain *chain, int s, const bool *held) {
   const RematGraph *graph = chain->graph;
@@ -272,11 +256,20 @@ static int64_t backward_peak(const Chain *chain, int s, const Others *others) {
   return peak;
 }
 
+// Cost of making the wanted values of stage s, and those that cross its end, from what enters it and what is at hand.
 static double closure_of(const Chain *chain, int s, const bool *wanted, bool crossing, StageMarks *marks) {
   const ChainStage *stage = &chain->stages[s];
+  double cost = 0;
   for (int v = stage->begin; v < stage->end; v++)
     marks->marked[v] = (wanted && wanted[v]) || (crossing && chain->graph->last_forward_use[v] >= stage->end);
-  return take_closure(chain, s, marks);
+  for (int v = stage->end - 1; v >= stage->begin; v--) {
+    const RematNode *node = &chain->graph->problem->nodes[v];
+    if (!marks->marked[v] || marks->at_hand[v] || !chain->is_value[v]) continue;
+    cost += node->cost;
+    for (int i = 0; i < node->n_inputs; i++)
+      if (node->inputs[i] >= stage->begin) marks->marked[node->inputs[i]] = true;
+  }
+  return cost;
 }
 
 static void add_option(Chain *chain, int s, const bool *used, const bool *held, StageMarks *marks) {

@@ -79,7 +79,7 @@ static int compare_events(const void *left, const void *right) {
   const Event *a = left, *b = right;
   if (a->time != b->time) return a->time < b->time ? -1 : 1;
   if (a->begins != b->begins) return a->begins ? 1 : -1;
-  return (a->buffer > b->buffer) - (a->buffer < b->buffer);
+  return a->buffer - b->buffer;
 }
 
 static Event *create_events(const OffsetBuffer *buffers, int n, int *n_events) {
@@ -300,7 +300,7 @@ static int compare_keyed(const void *left, const void *right) {
   const Keyed *a = left, *b = right;
   if (a->first != b->first) return a->first < b->first ? -1 : 1;
   if (a->second != b->second) return a->second < b->second ? -1 : 1;
-  return (a->buffer > b->buffer) - (a->buffer < b->buffer);
+  return a->buffer - b->buffer;
 }
 
 typedef enum Order { BY_SIZE, BY_AREA, BY_LIFETIME, BY_START, BY_END, N_ORDERS } Order;

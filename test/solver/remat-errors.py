@@ -9,7 +9,7 @@ import sys
 DIRECTORY = sys.argv[1]
 os.makedirs(DIRECTORY, exist_ok=True)
 PROBLEM, SCHEDULE = os.path.join(DIRECTORY, "p.json"), os.path.join(DIRECTORY, "s.json")
-GOOD = '{"nodes":[{"cost":1,"bytes":4},{"cost":1,"bytes":4,"inputs":[0]}],"outputs":[1]}'
+GOOD = '{"nodes":[{"id":"a","cost":1,"bytes":4},{"cost":1,"bytes":4,"inputs":[0]}],"outputs":[1]}'
 failures = 0
 
 
@@ -69,6 +69,8 @@ BAD = [
     ('{"nodes":[{"id":0,"cost":1,"bytes":1},\n{"id":0,"cost":1,"bytes":1}]}', ":2:7: error: duplicate id 0"),
     ('{"nodes":[{"id":5,"cost":1,"bytes":1}]}', ":1:17: error: the id of node 0 must be 0"),
     ('{"nodes":[{"id":"a","cost":1,"bytes":1},\n{"id":"a","cost":1,"bytes":1}]}', ":2:7: error: duplicate id 'a'"),
+    ('{"nodes":[{"id":"b","cost":1,"bytes":1},\n{"id":"b","cost":1,"bytes":1},{"id":"a","cost":1,"bytes":1},{"id":"a","cost":1,"bytes":1}]}',
+     ":2:67: error: duplicate id 'a'"),
     ('{"nodes":[{"cost":1,"bytes":1}],"outputs":[1]}', ":1:44: error: output: no such node"),
     ('{"nodes":[{"cost":1,"bytes":1}],"outputs":[9999999999999999999]}', ": error: output: no such node"),
     ('{"nodes":[{"cost":1,"bytes":1},{"cost":1,"bytes":1}],"anti":[[1,0]]}', ": error: node 0 comes before node 1"),

@@ -192,6 +192,16 @@ static void test_impossible(void) {
   canonical_free(s);
 }
 
+// Buffers that are alike lie in their order, whatever sorts them.
+static void test_alike(void) {
+  OffsetBuffer b[9] = {0};
+  OffsetResult result;
+  InputError error;
+  for (int i = 0; i < 9; i++) b[i] = (OffsetBuffer){.id = i, .lower = 0, .upper = 2, .size = 8};
+  CHECK(offsets_assign(b, 9, NULL, &result, &error), "%s", error.message);
+  for (int i = 0; i < 9; i++) CHECK(b[i].offset == INT64_C(8) * i, "buffer %d at %lld", i, (long long)b[i].offset);
+}
+
 int main(void) {
   test_tiny();
   test_complete();
@@ -199,5 +209,6 @@ int main(void) {
   test_planted();
   test_alignment();
   test_impossible();
+  test_alike();
   return check_report();
 }

@@ -131,8 +131,11 @@ static bool is_as_told(const RematProblem *problem, const RematResult *result, i
   const RematSchedule *schedule = &result->schedule;
   if (!remat_simulate(problem, schedule->exec, schedule->n, &simulation, NULL)) return false;
   bool same = simulation.peak == schedule->peak && fabs(simulation.cost - schedule->cost) <= 1e-9 * simulation.cost;
+  double once = 0;
+  for (int v = 0; v < problem->n_nodes; v++) once += problem->nodes[v].cost;
   remat_simulation_free(&simulation);
-  return same && result->feasible == (schedule->peak <= budget) && result->min_budget_found <= schedule->peak &&
+  return same && result->base_cost == once && result->feasible == (schedule->peak <= budget) &&
+         result->min_budget_found <= schedule->peak &&
          (!result->feasible || schedule->cost >= result->lower_bound * (1 - 1e-9));
 }
 
