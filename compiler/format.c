@@ -136,7 +136,7 @@ static void find_lines(Layout *l) {
   // the outer one tall.
   for (int i = l->n - 1; i >= 0; i--) {
     Piece *open = &l->pieces[i];
-    if (open->token.kind != TOKEN_LBRACE || open->match < 0) continue;
+    if (open->token.kind != TOKEN_LBRACE) continue;
     bool tall = has_comment(l, open->match);
     int first = end_of_head(l, i) + 1;
     for (int k = i + 1; k < first; k++) l->pieces[k].breaks = has_comment(l, k);

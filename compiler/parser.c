@@ -84,11 +84,10 @@ bool parser_same_line(const Parser *p) { return p->brackets > 0 || !p->token.sta
 
 bool parser_name(Parser *p, AstName *name, const char *what) {
   *name = (AstName){.text = p->token.text, .pos = p->token.pos};
-  if (parser_accept(p, TOKEN_NAME)) return true;
   bool keyword = token_is_keyword(p->token.kind) && !p->panic && !p->token.starts_line;
-  parser_expected(p, what);
+  bool found = parser_expect(p, TOKEN_NAME, what);
   if (keyword) diag_hint(p->diagnostics, "keywords cannot be used as names");
-  return false;
+  return found;
 }
 
 // label := [ "as" NAME ]
