@@ -11,9 +11,7 @@ MlirValue sweep_master(const Sweep *s, MlirValue v) {
   MlirOperation cast = nn_value_def(v);
   if (nn_op_of(cast) != NN_OP_cast) return nn_null_value();
   MlirValue master = mlirOperationGetOperand(cast, 0);
-  NnDtype narrow = nn_value_dtype(v);
-  bool is_master = nn_dtype_is_narrow(narrow) && nn_value_dtype(master) == nn_dtype_wide(narrow) &&
-                   mlirValueIsABlockArgument(master);
+  bool is_master = nn_value_dtype(master) == nn_dtype_wide(nn_value_dtype(v)) && mlirValueIsABlockArgument(master);
   return is_master && ptr_map_get(&s->active, master.ptr) >= 0 ? master : nn_null_value();
 }
 

@@ -155,7 +155,6 @@ void plan_program_build(PlanProgram *p, MlirModule module, MlirOperation func, c
   for (int r = 0; r < p->n_results; r++) {
     p->result[r] = value_of(p, mlirOperationGetOperand(ret, r));
     p->tied[r] = (int)nn_result_i64(func, r, ATTR_tied, -1);
-    if (p->tied[r] >= p->n_args) p->tied[r] = -1;
   }
 }
 

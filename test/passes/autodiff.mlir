@@ -3,6 +3,7 @@
 // RUN: %nnc_opt %t/sgd.mlir --passes=autodiff,simplify | FileCheck %t/sgd.mlir
 // RUN: %nnc_opt %t/shared.mlir --passes=autodiff,simplify | FileCheck %t/shared.mlir
 // RUN: %nnc_opt %t/narrow.mlir --passes=autodiff,simplify | FileCheck %t/narrow.mlir
+// RUN: %nnc_opt %t/apart.mlir --passes=autodiff,simplify | FileCheck %t/apart.mlir
 // RUN: %nnc_opt %t/stopped.mlir --passes=autodiff,decompose,simplify | FileCheck %t/stopped.mlir
 // RUN: %nnc_opt %t/momentum.mlir --passes=autodiff,simplify | FileCheck %t/momentum.mlir
 // RUN: %nnc_opt %t/momentum-of-a-group.mlir --passes=autodiff,simplify | FileCheck %t/momentum-of-a-group.mlir
@@ -104,6 +105,32 @@ module attributes {nn.optimizer = "sgd"} {
     %r = "nn.broadcast"(%m) {dims = array<i64: 1>} : (tensor<3xbf16>) -> tensor<2x3xbf16>
     %c = "nn.add"(%a, %r) : (tensor<2x3xbf16>, tensor<2x3xbf16>) -> tensor<2x3xbf16>
     %d = "nn.matmul"(%c, %n) : (tensor<2x3xbf16>, tensor<3x3xbf16>) -> tensor<2x3xbf16>
+    %f = "nn.cast"(%d) : (tensor<2x3xbf16>) -> tensor<2x3xf32>
+    %s = "nn.reduce_sum"(%f) {axes = array<i64: 0, 1>} : (tensor<2x3xf32>) -> tensor<f32>
+    return %s : tensor<f32>
+  }
+}
+
+//--- apart.mlir
+// No masters: a parameter in f64 that is used in bf16, and a value in f32 that is computed. Their gradients are formed in bf16.
+// CHECK-LABEL: func.func @train
+// CHECK: "nn.matmul_rows"({{.*}}) {nn.phase = "backward"} : (tensor<2x3xbf16>, tensor<2x3xbf16>) -> tensor<3x3xbf16>
+// CHECK: "nn.matmul_rows"({{.*}}) {nn.phase = "backward"} : (tensor<2x3xbf16>, tensor<2x3xbf16>) -> tensor<3x3xbf16>
+module attributes {nn.optimizer = "sgd"} {
+  func.func @update(%p: tensor<1xf64> {nn.name = "parameter"}, %g: tensor<1xf64> {nn.name = "gradient"}, %lr: tensor<f64> {nn.name = "lr"}) -> tensor<1xf64> {
+    %b = "nn.broadcast"(%lr) {dims = array<i64>} : (tensor<f64>) -> tensor<1xf64>
+    %d = "nn.mul"(%b, %g) : (tensor<1xf64>, tensor<1xf64>) -> tensor<1xf64>
+    %n = "nn.sub"(%p, %d) : (tensor<1xf64>, tensor<1xf64>) -> tensor<1xf64>
+    return %n : tensor<1xf64>
+  }
+  func.func @train(%x: tensor<2x3xbf16> {nn.role = "input", nn.name = "x"}, %w: tensor<3x3xf64> {nn.role = "param", nn.name = "w"}, %v: tensor<3x3xf64> {nn.role = "param", nn.name = "v"})
+      -> (tensor<f32> {nn.role = "loss", nn.name = "loss"}) {
+    %n = "nn.cast"(%w) : (tensor<3x3xf64>) -> tensor<3x3xbf16>
+    %k = "nn.cast"(%v) : (tensor<3x3xf64>) -> tensor<3x3xf32>
+    %e = "nn.tanh"(%k) : (tensor<3x3xf32>) -> tensor<3x3xf32>
+    %m = "nn.cast"(%e) : (tensor<3x3xf32>) -> tensor<3x3xbf16>
+    %c = "nn.matmul"(%x, %n) : (tensor<2x3xbf16>, tensor<3x3xbf16>) -> tensor<2x3xbf16>
+    %d = "nn.matmul"(%c, %m) : (tensor<2x3xbf16>, tensor<3x3xbf16>) -> tensor<2x3xbf16>
     %f = "nn.cast"(%d) : (tensor<2x3xbf16>) -> tensor<2x3xf32>
     %s = "nn.reduce_sum"(%f) {axes = array<i64: 0, 1>} : (tensor<2x3xf32>) -> tensor<f32>
     return %s : tensor<f32>

@@ -142,6 +142,15 @@ func.func @batchnorm_backward(%y: tensor<8x8x8x16xf32>, %dy: tensor<8x8x8x16xf32
   return %dx, %ng, %nb : tensor<8x8x8x16xf32>, tensor<16xf32>, tensor<16xf32>
 }
 
+// Moments over scattered axes are those of five parts, each of one run: the mean of five variances, and the variance of five means.
+// RUN: %nnc_opt %s --passes=fuse | FileCheck %s --check-prefix=PARTS
+// PARTS: "nn.moments"({{.*}}) {axes = array<i64: 0>} : (tensor<5x16xf32>)
+// PARTS: "nn.constant"() {value = 2.000000e-01 : f64} : () -> tensor<16xf32>
+func.func @scattered_moments(%x: tensor<5x16x4x4xf32>) -> (tensor<16xf32>, tensor<16xf32>) {
+  %m:2 = "nn.moments"(%x) {axes = array<i64: 0, 2, 3>} : (tensor<5x16x4x4xf32>) -> (tensor<16xf32>, tensor<16xf32>)
+  return %m#0, %m#1 : tensor<16xf32>, tensor<16xf32>
+}
+
 // Scattered axes are reduced in two steps: no kernel takes axes 0, 2, 3 at once.
 // CHECK-LABEL: func.func @bias_gradient
 // CHECK-NEXT: call @[[PLANES:kernel_[0-9]+]](%arg0) {{.*}} -> tensor<8x16xf32>

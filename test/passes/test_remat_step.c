@@ -120,6 +120,30 @@ static void test_bound(void) {
   step_free(&s);
 }
 
+// A product that is added to its third operand saves that one's bytes, unless they are a part of a larger value's.
+static void test_bound_in_place(void) {
+#define ROWS " {nn.phase = \"forward\"} : ("
+#define PART "tensor<32x64xf32>"
+  Step s = step_of("func.func @train(%x: " M " {nn.role = \"input\"}) -> (" M " {nn.role = \"output\"}) {\n"
+                   "  %m = \"nn.matmul\"(%x, %x) " MATMUL "  %o = \"nn.matmul_rows_to\"(%x, %x, %m)" ROWS M ", " M
+                   ", " M ") -> " M "\n  return %o : " M "\n}\n");
+  StepBound b;
+  step_bound_build(&b, &s.p, 0, &s.q);
+  CHECK(b.slack == BYTES, "%lld bytes over the third operand", (long long)b.slack);
+  step_bound_free(&b);
+  step_free(&s);
+  s = step_of("func.func @train(%x: " M " {nn.role = \"input\"}, %w: tensor<64x32xf32> {nn.role = \"input\"}) -> (" PART
+              " {nn.role = \"output\"}) {\n"
+              "  %m = \"nn.matmul\"(%x, %x) " MATMUL
+              "  %v = \"nn.slice\"(%m) {starts = array<i64: 0, 0>, sizes = array<i64: 32, 64>, strides = array<i64: 1, "
+              "1>} : (" M ") -> " PART "\n  %o = \"nn.matmul_rows_to\"(%w, %x, %v)" ROWS "tensor<64x32xf32>, " M
+              ", " PART ") -> " PART "\n  return %o : " PART "\n}\n");
+  step_bound_build(&b, &s.p, 0, &s.q);
+  CHECK(b.slack == 0, "%lld bytes over a part", (long long)b.slack);
+  step_bound_free(&b);
+  step_free(&s);
+}
+
 // ---------------------------------------------------------------------------------------------------------------------
 // The function
 
@@ -318,6 +342,7 @@ int main(void) {
   test_late_reader();
   test_arguments_first();
   test_bound();
+  test_bound_in_place();
   test_views_in_regions();
   test_views_of_a_clone();
   test_operands_of_a_part();
