@@ -264,9 +264,9 @@ static void give_column(const Ahead *a, const Slot *s, int k, const NncTensor *i
 
 bool ahead_fill(Ahead *a, const NncFunction *f, int64_t first, int64_t fill, char *arena) {
   int64_t k = first - a->offset;
-  bool in_sequence = k >= 0 && k % a->stride == 0 && k / a->stride < a->per_epoch, ok = true;
+  bool in_sequence = k % a->stride == 0, ok = true;   // else copies of the last record, behind an evaluation
   Slot *s = in_sequence ? take_or_held(a, k / a->stride) : &a->slots[a->n_slots];
-  for (int64_t i = 0; i < a->batch && !in_sequence && ok; i++) {   // of a data set in one order
+  for (int64_t i = 0; i < a->batch && !in_sequence && ok; i++) {
     s->members[i] = member_at(a, first + i < a->d->records ? first + i : fill);
     ok = read_failed(a, s, i);
   }
