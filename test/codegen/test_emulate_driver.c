@@ -6,10 +6,13 @@
 #include <string.h>
 
 #include "runtime/cuda/driver.h"
+#include "runtime/cuda/nccl.h"
+#include "runtime/program.h"
 #include "test/check.h"
 #include "test/codegen/emulate.c"
 
 static CudaApi api;
+const NncProgram nnc_program = {.model = "emulated"};   // what ranks belong to
 
 #define OK(call)                            \
   do {                                      \
@@ -505,6 +508,36 @@ static void test_thread_order(int block) {
   emulate_free(e);
 }
 
+// What the stand-in for NCCL refuses; of what it takes nothing is passed, since the group does not end.
+static void test_nccl(void) {
+  CudaApi ours = api;
+  ncclUniqueId id;
+  ncclComm_t c = NULL;
+  CUstream s, t;
+  nnc_emu_bind_nccl(&ours);
+  const CudaNccl *n = ours.nccl;
+  OK(api.driver.StreamCreate(&s, CU_STREAM_NON_BLOCKING));
+  OK(api.driver.StreamCreate(&t, CU_STREAM_NON_BLOCKING));
+  float data[2];
+  CHECK(!n->GetUniqueId(&id) && !n->CommInitRank(&c, 1, id, 0), "a rank alone");
+  CHECK(n->Send(data, 8, ncclUint8, 0, c, s) == ncclInvalidUsage, "to itself, outside of a group");
+  CHECK(n->GroupEnd() == ncclInvalidUsage, "a group that did not begin");
+  CHECK(!n->GroupStart(), "a group");
+  CHECK(n->Send(data, 8, ncclUint8, 0, NULL, s) == ncclInvalidArgument, "no communicator");
+  CHECK(n->Send(data, 2, ncclFloat32, 0, c, s) == ncclInvalidArgument, "bytes are sent");
+  CHECK(n->AllReduce(data, data, 2, ncclUint8, ncclSum, c, s) == ncclInvalidArgument, "bytes have no sum");
+  CHECK(n->Send(data, 0, ncclUint8, 0, c, s) == ncclInvalidArgument, "nothing to send");
+  CHECK(n->Send(data, 8, ncclUint8, -1, c, s) == ncclInvalidArgument, "rank -1");
+  CHECK(n->Send(data, 8, ncclUint8, 1, c, s) == ncclInvalidArgument, "rank 1 of one");
+  CHECK(n->Broadcast(data, data + 1, 4, ncclUint8, 0, c, s) == ncclInvalidUsage, "a broadcast in place");
+  CHECK(!n->Send(data, 8, ncclUint8, 0, c, s) && !n->Recv(data, 8, ncclUint8, 0, c, s), "to itself, in a group");
+  CHECK(!n->AllReduce(data, data, 2, ncclFloat32, ncclSum, c, s), "a sum");
+  CHECK(n->AllReduce(data, data, 2, ncclFloat32, ncclSum, c, t) == ncclInvalidUsage, "two streams");
+  CHECK(!n->CommDestroy(c), "the end");
+  OK(api.driver.StreamDestroy(s));
+  OK(api.driver.StreamDestroy(t));
+}
+
 int main(void) {
   nnc_emu_bind(&api);
   int count = 0;
@@ -530,5 +563,6 @@ int main(void) {
   test_gemm(CUDA_R_16BF, CUBLAS_COMPUTE_32F, 4e-3);
   test_gemm(CUDA_R_64F, CUBLAS_COMPUTE_64F, 1e-14);
   test_memory();
+  test_nccl();
   return check_report();
 }

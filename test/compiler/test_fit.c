@@ -7,6 +7,7 @@
 
 typedef struct Model {
   int64_t stays, each, most;   // most: no program has more
+  int64_t apart;               // bytes that stay, too, which a plan does not tell
   pid_t here;
   bool dies;   // the process beside
   int plans;
@@ -17,11 +18,11 @@ static bool plan(void *context, FitPlan *p) {
   m->plans++;
   if (m->dies && getpid() != m->here) _exit(1);
   p->stays = m->stays;
-  p->arena = m->stays + m->each * p->value + (p->rough ? m->each / 2 : 0);
+  p->arena = m->stays + m->apart + m->each * p->value + (p->rough ? m->each / 2 : 0);
   return p->value <= m->most;
 }
 
-static void check_search(Model m, int64_t bytes, int64_t expected) {
+static void check_search(Model m, int64_t bytes, int64_t expected, int plans) {
   FitPlan best = {0}, next = {0};
   m.here = getpid();
   bool found = fit_search(bytes, 32, plan, &m, &best, &next);
@@ -29,17 +30,22 @@ static void check_search(Model m, int64_t bytes, int64_t expected) {
   if (!found) return;
   CHECK(best.value == expected && next.value == expected + 1, "%lld, %lld instead of %lld", (long long)best.value,
         (long long)next.value, (long long)expected);
-  CHECK(best.arena == m.stays + m.each * expected, "arena %lld", (long long)best.arena);
-  CHECK(next.arena == (expected < m.most ? m.stays + m.each * next.value : 0), "next %lld", (long long)next.arena);
-  CHECK(m.plans <= 12, "%d plans", m.plans);
+  CHECK(best.arena == m.stays + m.apart + m.each * expected, "arena %lld", (long long)best.arena);
+  CHECK(next.arena == (expected < m.most ? m.stays + m.apart + m.each * next.value : 0), "next %lld",
+        (long long)next.arena);
+  CHECK(m.plans <= plans, "%d plans", m.plans);
 }
 
 int main(void) {
   for (int dies = 0; dies < 2; dies++) {
-    check_search((Model){.stays = 1000, .each = 10, .most = 1000000, .dies = dies}, 2345, 134);
-    check_search((Model){.stays = 1000, .each = 10, .most = 1000000, .dies = dies}, 1015, 1);
-    check_search((Model){.stays = 1000, .each = 10, .most = 50, .dies = dies}, 2345, 50);
-    check_search((Model){.stays = 1000, .each = 10, .most = 1000000, .dies = dies}, 1005, 0);
+    check_search((Model){.stays = 1000, .each = 10, .most = 1000000, .dies = dies}, 2345, 134, 12);
+    check_search((Model){.stays = 1000, .each = 10, .most = 1000000, .dies = dies}, 1015, 1, 12);
+    check_search((Model){.stays = 1000, .each = 10, .most = 50, .dies = dies}, 2345, 50, 12);
+    check_search((Model){.stays = 1000, .each = 10, .most = 1000000, .dies = dies}, 1005, 0, 12);
   }
+  // a line that two plans tell, also where it rises by a byte; and an arena that does not grow
+  check_search((Model){.stays = 1000, .apart = 50000, .each = 10, .most = 1000000}, 200000, 14900, 5);
+  check_search((Model){.stays = 1000, .apart = 5000, .each = 1, .most = 1000000}, 200000, 194000, 4);
+  check_search((Model){.stays = 1000, .each = 0, .most = 700}, 2000, 700, 16);
   return check_report();
 }
