@@ -70,13 +70,17 @@ static int64_t operand_bytes(const NncConv *c) {
   return (int64_t)sizeof(float) * (c->n * (c->h * c->w * c->c + c->oh * c->ow * c->o) + 9 * c->c * c->o);
 }
 
+// Groups leave threads enough to do.
+static bool has_groups(const Filtering *f, int64_t groups) {
+  return f->panels % groups == 0 && f->panels / groups * (f->in.channels / f->loops->panel) >= LEAST_UNITS;
+}
+
 // The least number of groups with which all tiles of x and those of a group of dy take no more than `bytes`, 1 if there
-// is none that leaves threads enough to do.
+// is none.
 static int64_t groups_of(const Filtering *f, int64_t bytes) {
   int64_t of_channel = f->tiles * POINTS * (int64_t)sizeof(float), x = of_channel * f->in.channels,
           dy = of_channel * f->out.channels;
-  for (int64_t groups = 2;
-       f->panels % groups == 0 && f->panels / groups * (f->in.channels / f->loops->panel) >= LEAST_UNITS; groups *= 2)
+  for (int64_t groups = 2; has_groups(f, groups); groups *= 2)
     if (x + dy / groups <= bytes) return groups;
   return 1;
 }
@@ -89,6 +93,45 @@ static int64_t inputs_of_unit(const Filtering *f) {
          (f->in.channels % inputs != 0 || (inputs == 64 && f->in.channels / inputs * f->panels < 2 * f->threads)))
     inputs /= 2;
   return inputs;
+}
+
+// Of what threads share at a time.
+static int64_t unit_count(const Filtering *f) { return f->panels / f->groups * f->parts; }
+
+static int64_t workspace_bytes(const Filtering *f) {
+  return library_align(
+      (POINTS * (f->plane_in + f->plane_out) + f->unit_floats * (f->keeps_units ? unit_count(f) : f->threads)) *
+      (int64_t)sizeof(float));
+}
+
+// A workspace much larger than the tensors themselves would cost small networks the memory that budgets are about.
+static bool is_modest(const NncConv *c, const Filtering *f) { return 2 * workspace_bytes(f) <= 3 * operand_bytes(c); }
+
+// A weight gradient by chunks of tiles, which keep the sums of all units between them, or by groups of outputs.
+static Filtering cut_gradient(Filtering f, int64_t chunks, int64_t groups) {
+  f.groups = groups, f.chunk = divide_up(f.tiles, chunks), f.keeps_units = chunks > 1;
+  f.step_in = f.in.channels + 16, f.step_out = f.out.channels / groups + 16;
+  f.plane_in = plane_floats(f.chunk * f.step_in), f.plane_out = plane_floats(f.chunk * f.step_out);
+  f.parts = f.in.channels / inputs_of_unit(&f);
+  f.unit_floats = POINTS * plane_floats(f.in.channels / f.parts * f.loops->panel);
+  return f;
+}
+
+// All tiles at a time where they fit into a chunk, with few groups, or where there is no room for the sums between
+// chunks, with many, which take less and are as fast. Groups leave the order of sums as it is, chunks do not: whether
+// there are some is the same for any number of threads.
+static Filtering filtering_of_gradient(const NncConv *c, const Filtering *f, int64_t chunks, int64_t chunk_bytes) {
+  int64_t groups = chunks > 1 ? groups_of(f, chunk_bytes) : 1;
+  if (groups > 1) return cut_gradient(*f, 1, groups);
+  Filtering one = *f;
+  one.threads = 1;
+  one = cut_gradient(one, chunks, 1);
+  if (chunks > 1 && !is_modest(c, &one)) {
+    while (has_groups(f, 2 * groups)) groups *= 2;
+    Filtering grouped = cut_gradient(*f, 1, groups);
+    if (is_modest(c, &grouped)) return grouped;
+  }
+  return cut_gradient(*f, chunks, 1);
 }
 
 static Filtering filtering_of(const NncConv *c, int threads) {
@@ -115,34 +158,18 @@ static Filtering filtering_of(const NncConv *c, int threads) {
           chunks = divide_up(f.tiles * bytes_of_tile, chunk_bytes);
   f.chunk = divide_up(f.tiles, chunks);
   f.panels = f.out.channels / l->panel;
-  if (f.is_gradient) {
-    // Several chunks keep the sums of all units between them. Where all tiles of x fit, some outputs at a time take
-    // less.
-    f.groups = chunks > 1 ? groups_of(&f, chunk_bytes) : 1;
-    if (f.groups > 1) chunks = 1, f.chunk = f.tiles;
-    f.step_in = f.in.channels + 16, f.step_out = f.out.channels / f.groups + 16;
-    f.plane_in = plane_floats(f.chunk * f.step_in), f.plane_out = plane_floats(f.chunk * f.step_out);
-    f.parts = f.in.channels / inputs_of_unit(&f);
-    f.unit_floats = POINTS * plane_floats(f.in.channels / f.parts * l->panel);
-    f.keeps_units = chunks > 1;
-  } else {
-    f.plane_in = plane_floats(f.chunk * f.in.channels);
-    f.parts = divide_up(2 * f.threads, f.panels);
-    if (f.parts > divide_up(f.chunk, l->tile_rows)) f.parts = divide_up(f.chunk, l->tile_rows);
-    f.unit_floats = POINTS * (plane_floats(f.in.channels * l->panel) + TILES_OF_BLOCK * l->panel + APART);
-  }
+  if (f.is_gradient) return filtering_of_gradient(c, &f, chunks, chunk_bytes);
+  f.plane_in = plane_floats(f.chunk * f.in.channels);
+  f.parts = divide_up(2 * f.threads, f.panels);
+  if (f.parts > divide_up(f.chunk, l->tile_rows)) f.parts = divide_up(f.chunk, l->tile_rows);
+  f.unit_floats = POINTS * (plane_floats(f.in.channels * l->panel) + TILES_OF_BLOCK * l->panel + APART);
   return f;
 }
-
-// Of what threads share at a time.
-static int64_t unit_count(const Filtering *f) { return f->panels / f->groups * f->parts; }
 
 // Bytes; independent of the number of images once they fill a chunk.
 int64_t winograd_scratch(const NncConv *c, int threads) {
   Filtering f = filtering_of(c, threads);
-  return library_align(
-      (POINTS * (f.plane_in + f.plane_out) + f.unit_floats * (f.keeps_units ? unit_count(&f) : f.threads)) *
-      (int64_t)sizeof(float));
+  return workspace_bytes(&f);
 }
 
 bool winograd_fits(const NncConv *c, int threads) {
@@ -153,10 +180,9 @@ bool winograd_fits(const NncConv *c, int threads) {
   for (int i = 0; i < 4; i++) shape &= c->pad[i] <= 2;
   if (!shape) return false;
   // Transforming the filters costs about as much as 16 tiles: with few tiles direct is as fast, or faster. So it is
-  // with more threads than units. And a workspace much larger than the tensors themselves would cost small networks the
-  // memory that budgets are about.
+  // with more threads than units.
   Filtering f = filtering_of(c, threads);
-  return unit_count(&f) >= threads && 2 * winograd_scratch(c, threads) <= 3 * operand_bytes(c) &&
+  return unit_count(&f) >= threads && is_modest(c, &f) &&
          8 * (f.tiles + (f.is_gradient ? 0 : 16)) <= f.images * f.out.height * f.out.width;
 }
 

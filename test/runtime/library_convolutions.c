@@ -283,6 +283,34 @@ static void check_winograd(void) {
     }
 }
 
+// A weight gradient that has room for all tiles, but not for the sums of all pairs of channels between chunks of them.
+static void check_winograd_groups(void) {
+  if (!has_own_loops()) return;
+  NncConv c = {.pass = NNC_CONV_WEIGHT_GRAD,
+               .channels_last = true,
+               .n = 1,
+               .c = 1024,
+               .h = 24,
+               .w = 24,
+               .o = 64,
+               .oh = 24,
+               .ow = 24,
+               .kh = 3,
+               .kw = 3,
+               .stride = {1, 1},
+               .pad = {1, 1, 1, 1},
+               .dilation = {1, 1},
+               .groups = 1};
+  for (int threads = 1; threads < 5; threads++) {
+    nnc_library_set_threads(threads);
+    CHECK(strcmp(nnc_conv_implementation(&c), "winograd") == 0, "%d threads: %s", threads, nnc_conv_implementation(&c));
+    int64_t scratch = nnc_conv_scratch(&c), operands = 4 * (c.h * c.w * (c.c + c.o) + 9 * c.c * c.o);
+    CHECK(2 * scratch <= 3 * operands, "%lld bytes of workspace for %lld", (long long)scratch, (long long)operands);
+    if (threads == 4) check_conv(c);
+  }
+  nnc_library_set_threads(0);
+}
+
 // Planned for two threads it runs with one.
 static void check_planned_for_two(NncConv c) {
   char error[200] = "";

@@ -271,6 +271,7 @@ int main(int argc, char **argv) {
   check_conversions();
   check_convs();
   check_winograd();
+  check_winograd_groups();
   check_fewer_threads();
   check_packed();
   check_packed_products();
