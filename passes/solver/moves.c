@@ -331,14 +331,14 @@ static bool propose_neighbour(RematSearch *search) {
   RematState *state = &search->state;
   int slot = random_repeated(search);
   if (slot < 0) return false;
-  int node = state->node_at[slot], value = -1;
+  int node = state->node_at[slot];
   const RematGraph *graph = state->graph;
   int inputs = state->input_start[node + 1] - state->input_start[node];
   int users = graph->user_start[node + 1] - graph->user_start[node];
   int which = inputs + users ? remat_random_below(&search->random, inputs + users) : -1;
   if (which < 0) return false;
-  value = which < inputs ? state->inputs[state->input_start[node] + which]
-                         : graph->users[graph->user_start[node] + which - inputs];
+  int value = which < inputs ? state->inputs[state->input_start[node] + which]
+                             : graph->users[graph->user_start[node] + which - inputs];
   if (is_locked(search, node) || is_locked(search, value)) return false;
   const ValueEvents *list = &state->events[value];
   // The use that follows, or the last before.

@@ -252,7 +252,6 @@ static void lower_peak(RematSearch *search) {
   RematState *state = &search->state;
   double fraction = 0.04;
   int64_t hopeless = 0;   // the largest aim at which a beam has found nothing
-  search->is_lowering = true;
   while (!remat_search_is_done(search)) {
     int64_t peak = search->lowest.peak,
             aim = peak - 1 - (int64_t)(fraction * (double)(peak - search->problem->fixed_bytes));

@@ -202,6 +202,18 @@ static void test_alike(void) {
   for (int i = 0; i < 9; i++) CHECK(b[i].offset == INT64_C(8) * i, "buffer %d at %lld", i, (long long)b[i].offset);
 }
 
+// Of the first order only the lowest gap is taken, though the one above it is tighter.
+static void test_first_fit(void) {
+  OffsetBuffer b[] = {{.lower = 0, .upper = 1, .size = 10}, {.lower = 0, .upper = 1, .size = 9},
+                      {.lower = 0, .upper = 2, .size = 8},  {.lower = 0, .upper = 1, .size = 7},
+                      {.lower = 0, .upper = 2, .size = 6},  {.lower = 1, .upper = 2, .size = 5}};
+  OffsetOptions first = {.max_work = -1};
+  OffsetResult result;
+  InputError error;
+  CHECK(offsets_assign(b, 6, &first, &result, &error), "%s", error.message);
+  CHECK(b[4].offset == 34 && b[5].offset == 0, "at %lld, %lld", (long long)b[4].offset, (long long)b[5].offset);
+}
+
 int main(void) {
   test_tiny();
   test_complete();
@@ -210,5 +222,6 @@ int main(void) {
   test_alignment();
   test_impossible();
   test_alike();
+  test_first_fit();
   return check_report();
 }

@@ -199,6 +199,14 @@ static void test_policies_on_random_graphs(void) {
 }
 
 // No nodes, and a single node that neither costs nor takes anything.
+static void test_counts(void) {
+  InputError error;
+  check(remat_problem_check(&(RematProblem){0}, &error), "nothing is a problem", 0);
+  check(!remat_problem_check(&(RematProblem){.n_nodes = -1}, &error), "nodes are counted", 0);
+  check(!remat_problem_check(&(RematProblem){.n_outputs = -1}, &error), "outputs are counted", 0);
+  check(!remat_problem_check(&(RematProblem){.n_anti = -1}, &error), "pairs are counted", 0);
+}
+
 static void test_degenerate(void) {
   Generated *g = generated_create(2);
   for (int n = 0; n < 2; n++) {
@@ -406,6 +414,7 @@ int main(void) {
   test_chain_budgets();
   test_policies_on_random_graphs();
   test_random_against_exact();
+  test_counts();
   test_degenerate();
   test_determinism();
   test_illegal_schedules();
