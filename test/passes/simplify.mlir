@@ -20,6 +20,17 @@ func.func @merge(%x: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>, tens
   return %f, %s, %t, %r0, %r1 : tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>, tensor<4xf32>, tensor<4xf32>
 }
 
+// A quotient by 0 is left to run.
+// CHECK-LABEL: func.func @by_zero
+// CHECK: "nn.div"
+// CHECK-NEXT: return
+func.func @by_zero() -> tensor<4xf32> {
+  %x = "nn.constant"() {value = 3.0 : f64} : () -> tensor<4xf32>
+  %z = "nn.constant"() {value = 0.0 : f64} : () -> tensor<4xf32>
+  %q = "nn.div"(%x, %z) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return %q : tensor<4xf32>
+}
+
 // Draws with the same key row are the same draw, with another row they are not.
 // CHECK-LABEL: func.func @draws
 // CHECK-NEXT: %[[A:.*]] = "nn.random_uniform"(%arg0)
