@@ -259,6 +259,12 @@ static void test_gemm(int type, int compute, double tolerance) {
   OK(api.driver.MemFree(g.dc));
   check_products(&g, tolerance);
   g.dc = g.da;
+  void *at = (void *)(uintptr_t)g.da;
+  double one[] = {1};
+  int other = type == CUDA_R_32F ? CUDA_R_64F : CUDA_R_32F;
+  CHECK(api.cublas.GemmEx(g.handle, 0, 0, 1, 1, 1, one, at, type, 1, at, other, 1, one, at, type, 1, compute,
+                          CUBLAS_GEMM_DEFAULT) == CUBLAS_STATUS_NOT_SUPPORTED,
+        "operands of two types");
   CHECK(multiply(&g, 0, GEMM_K, GEMM_M - 1, GEMM_LD, 0) == CUBLAS_STATUS_INVALID_VALUE,
         "a leading dimension below the rows");
   CHECK(multiply(&g, 0, 1000, GEMM_LD, 1000, 0) == CUBLAS_STATUS_EXECUTION_FAILED, "past the end of an operand");

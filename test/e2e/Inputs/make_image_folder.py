@@ -26,12 +26,13 @@ def write(name, data):
         out.write(data)
 
 
-images, labels = b"", []
+images, greys, labels = b"", b"", []
 for k, name in enumerate(["ape", "bee", "cat"]):
     for i in range(8):
         pixels = [[[(17 * r + 5 * c * c + 41 * p + 29 * k + 3 * i * r) % 256 for p in range(3)] for c in range(6)] for r in range(8)]
         data = png([[v for pixel in row for v in pixel] for row in pixels], True)
         images += bytes(pixels[r][c][p] for p in range(3) for r in range(8) for c in range(6))
+        greys += bytes((19595 * r + 38470 * g + 7471 * b + 0x8000) >> 16 for row in pixels for r, g, b in row)
         labels.append(k)
         write(f"train/{name}/{'sub/' if i == 7 else ''}{i}.png", data)
         write(f"broken/{name}/{i}.png", data if (k, i) not in ((1, 3), (1, 4)) else data[: len(data) // 2] if i == 3 else b"GIF89a")
@@ -41,6 +42,7 @@ os.symlink("../..", "train/cat/sub/up")
 write("train/ape/notes.txt", b"no image")
 write("other/dog/0.png", data)
 npy("image.npy", "|u1", "(24, 3, 8, 6)", images)
+npy("grey.npy", "|u1", "(24, 1, 8, 6)", greys)
 npy("label.npy", "<i4", "(24,)", struct.pack("<24i", *labels))
 kept = [i for i in range(24)]
 kept[11] = kept[12] = 13
