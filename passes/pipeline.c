@@ -174,7 +174,7 @@ bool nn_pipeline_run(const NnPipeline *p, MlirModule module, const NnPipelineHoo
   if (!hooks) hooks = &none;
   double *seconds = allocate_array((size_t)p->n + 1, sizeof *seconds), verification = 0;
   bool ok = true;
-  for (int i = 0; i < p->n && ok; i++) {
+  for (int i = 0; i < p->n; i++) {
     const NnPassInfo *info = p->runs[i].info;
     print_if(hooks->print_before, "before", info, module);
     if (hooks->before_pass) hooks->before_pass(hooks->context, info, module);

@@ -13,7 +13,10 @@
 // RUN: %nnc_opt %t/frozen.mlir --passes=autodiff,simplify | FileCheck %t/frozen.mlir
 // RUN: %nnc_opt %t/predict.mlir --passes=autodiff | FileCheck %t/predict.mlir
 // RUN: not %nnc_opt %t/twice.mlir --passes=autodiff,autodiff 2>&1 | FileCheck %t/twice.mlir
-// RUN: not %nnc_opt %t/vector.mlir --passes=autodiff 2>&1 | FileCheck %t/vector.mlir
+// Behind a pass that refuses something no other runs.
+// RUN: not %nnc_opt %t/vector.mlir --passes=autodiff,simplify --print-ir-after=all 2>&1 | FileCheck %t/vector.mlir --implicit-check-not='IR after simplify'
+// RUN: not %nnc_opt %t/no_gradient.mlir --passes=autodiff 2>&1 | FileCheck %t/no_gradient.mlir
+// RUN: not %nnc_opt %t/other_type.mlir --passes=autodiff 2>&1 | FileCheck %t/other_type.mlir --implicit-check-not=error:
 // RUN: not %nnc_opt %t/no_path.mlir --passes=autodiff 2>&1 | FileCheck %t/no_path.mlir
 // RUN: not %nnc_opt %t/no_loss.mlir --passes=autodiff 2>&1 | FileCheck %t/no_loss.mlir
 // RUN: not %nnc_opt %t/unknown.mlir --passes=autodiff 2>&1 | FileCheck %t/unknown.mlir
@@ -491,5 +494,31 @@ module attributes {nn.optimizer = "sgd"} {
   func.func @train(%x: tensor<f32> {nn.role = "param", nn.name = "x", nn.group = 3 : i64}) -> (tensor<f32> {nn.role = "loss", nn.name = "loss"}) {
     %y = "nn.mul"(%x, %x) : (tensor<f32>, tensor<f32>) -> tensor<f32>
     return %y : tensor<f32>
+  }
+}
+
+//--- no_gradient.mlir
+// CHECK: error: an update needs arguments 'parameter' and 'gradient'
+module attributes {nn.optimizer = "sgd"} {
+  func.func @update(%p: tensor<1xf32> {nn.name = "parameter"}, %lr: tensor<f64> {nn.name = "lr"}) -> tensor<1xf32> {
+    return %p : tensor<1xf32>
+  }
+  func.func @train(%x: tensor<4xf32> {nn.role = "input", nn.name = "x"}, %w: tensor<4xf32> {nn.role = "param", nn.name = "w"}) -> (tensor<f32> {nn.role = "loss", nn.name = "loss"}) {
+    %y = "nn.mul"(%x, %w) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %s = "nn.reduce_sum"(%y) {axes = array<i64: 0>} : (tensor<4xf32>) -> tensor<f32>
+    return %s : tensor<f32>
+  }
+}
+
+//--- other_type.mlir
+// CHECK: error: an update of f32[1] cannot be one of f64[4]
+module attributes {nn.optimizer = "sgd"} {
+  func.func @update(%p: tensor<1xf32> {nn.name = "parameter"}, %g: tensor<1xf32> {nn.name = "gradient"}, %lr: tensor<f64> {nn.name = "lr"}) -> tensor<1xf32> {
+    return %p : tensor<1xf32>
+  }
+  func.func @train(%x: tensor<4xf64> {nn.role = "input", nn.name = "x"}, %w: tensor<4xf64> {nn.role = "param", nn.name = "w"}) -> (tensor<f64> {nn.role = "loss", nn.name = "loss"}) {
+    %y = "nn.mul"(%x, %w) : (tensor<4xf64>, tensor<4xf64>) -> tensor<4xf64>
+    %s = "nn.reduce_sum"(%y) {axes = array<i64: 0>} : (tensor<4xf64>) -> tensor<f64>
+    return %s : tensor<f64>
   }
 }
