@@ -8,7 +8,15 @@
 
 #include <omp.h>
 
-enum { POINTS = 36, TILE = 4, TILES_OF_BLOCK = 56, TILES_OF_SUM = 112, LEAST_UNITS = 8, APART = 48 };
+enum {
+  POINTS = 36,
+  TILE = 4,
+  TILES_OF_BLOCK = 56,
+  TILES_OF_SUM = 112,
+  LEAST_UNITS = 8,
+  APART = 48,
+  INPUTS_AT_ONCE = 16
+};
 #define CHUNK_BYTES (6 << 20)
 
 // The points 0, +-A, +-B and infinity. These sizes keep what the transforms multiply with small (Barabasz et al.,
