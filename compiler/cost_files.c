@@ -44,10 +44,7 @@ static JsonDocument *open_json(Reader *r, const char *path, const char *option) 
   r->source = diag_add_source(r->d, source);
   InputError error = {0};
   JsonDocument *document = json_parse(source->text, source->length, &error);
-  if (!document) {
-    diag_error(r->d, place(r->source, error.line > 0 ? error.line : 1, error.column > 0 ? error.column : 1), "%s",
-               error.message);
-  }
+  if (!document) diag_error(r->d, place(r->source, error.line, error.column), "%s", error.message);
   return document;
 }
 
