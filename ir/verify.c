@@ -115,6 +115,36 @@ static bool nn_verify_op(MlirOperation op) {
   return ok;
 }
 
+// What passes take as an index or a number of parts, and a file may hold anything for: which argument a result is the
+// new value of, and of how many ranks each has a part.
+static bool verify_function(MlirOperation func) {
+  if (mlirBlockIsNull(nn_function_body(func))) return true;
+  char message[NN_ERROR_SIZE];
+  MlirOperation end = nn_function_return(func);
+  int n_args = nn_function_n_args(func), n_results = nn_function_n_results(func);
+  for (int r = 0; r < n_results; r++) {
+    if (mlirAttributeIsNull(nn_result_attr(func, r, ATTR_tied))) continue;
+    int64_t tied = nn_result_i64(func, r, ATTR_tied, -1);
+    bool known = tied >= 0 && tied < n_args;
+    if (known && mlirTypeEqual(mlirValueGetType(mlirOperationGetOperand(end, r)),
+                               mlirValueGetType(mlirBlockGetArgument(nn_function_body(func), tied))))
+      continue;
+    snprintf(message, sizeof message, "result %d is tied to argument %lld, %s", r, (long long)tied,
+             known ? "which is of another type" : "which the function does not have");
+    return report(func, message);
+  }
+  return true;
+}
+
+static bool verify_top(MlirOperation module) {
+  enum { MOST = 4096 };
+  int64_t ranks = nn_attr_i64(module, ATTR_ranks, 1);
+  if (ranks >= 1 && ranks <= MOST) return true;
+  char message[NN_ERROR_SIZE];
+  snprintf(message, sizeof message, "expected 1 to %d ranks, found %lld", MOST, (long long)ranks);
+  return report(module, message);
+}
+
 // ---------------------------------------------------------------------------------------------------------------------
 // A deep network repeats a few ops thousands of times. What a rule looks at (name, types, attributes) the context holds
 // once each, so that ops of which it is the same are known by their pointers, and one of them is verified for all.
@@ -168,7 +198,11 @@ static void grow_slots(Verified *v) {
 
 static MlirWalkResult verify_one(MlirOperation op, void *context) {
   Verified *v = context;
-  if (nn_op_of(op) == NN_OP_NONE) return MlirWalkResultAdvance;
+  if (nn_op_of(op) == NN_OP_NONE) {
+    bool well = nn_is(op, "func.func") ? verify_function(op) : nn_is(op, "builtin.module") ? verify_top(op) : true;
+    v->all_well = v->all_well && well;
+    return MlirWalkResultAdvance;
+  }
   if (2 * v->n >= v->n_slots) grow_slots(v);
   size_t at = v->n_words;
   add_signature(v, op);

@@ -6,6 +6,7 @@
 // RUN: not %nnc_opt %t/attribute.mlir 2>&1 | FileCheck %t/attribute.mlir
 // RUN: not %nnc_opt %t/unknown.mlir 2>&1 | FileCheck %t/unknown.mlir
 // RUN: not %nnc_opt %t/numbers.mlir 2>&1 | FileCheck %t/numbers.mlir
+// RUN: for f in tied tied-type ranks; do not %nnc_opt %t/$f.mlir 2>&1 | FileCheck %t/$f.mlir || exit 1; done
 
 //--- shapes.mlir
 func.func @f(%a: tensor<2x3xf32>, %b: tensor<3x2xf32>, %c: tensor<2x3xf64>, %image: tensor<1x3x8x8xf32>, %w: tensor<4x2x3x3xf32>) {
@@ -64,4 +65,21 @@ func.func @f(%a: tensor<2x3xf32>) {
 func.func @f() {
   // CHECK: numbers.mlir:[[@LINE+1]]:19: error: no operation has more than 65536 results
   %3 = "nn.exp"(%3#1000000000) : (tensor<2xf32>) -> tensor<2xf32>
+}
+
+//--- tied.mlir
+// CHECK: tied.mlir:[[@LINE+1]]:{{[0-9]+}}: error: result 1 is tied to argument 2, which the function does not have
+func.func @f(%a: tensor<2xf32>, %b: tensor<3xf32>) -> (tensor<3xf32> {nn.tied = 1 : i64}, tensor<2xf32> {nn.tied = 2 : i64}) {
+  return %b, %a : tensor<3xf32>, tensor<2xf32>
+}
+
+//--- tied-type.mlir
+// CHECK: tied-type.mlir:[[@LINE+1]]:{{[0-9]+}}: error: result 0 is tied to argument 1, which is of another type
+func.func @f(%a: tensor<2xf32>, %b: tensor<3xf32>) -> (tensor<2xf32> {nn.tied = 1 : i64}) {
+  return %a : tensor<2xf32>
+}
+
+//--- ranks.mlir
+// CHECK: ranks.mlir:[[@LINE+1]]:1: error: expected 1 to 4096 ranks, found 9223372036854775807
+module attributes {nn.ranks = 9223372036854775807 : i64} {
 }
