@@ -87,6 +87,25 @@ static void test_write_write_race(void) {
   expect(compile(text), "block_sum", &sum_launch, EMU_OK, "", "", "");
 }
 
+// Atomic accesses race with plain ones, whichever comes first.
+static void test_atomic_race(void) {
+#define COUNT "%old = atomicrmw add ptr addrspace(3) %bin.address, i32 1 monotonic"
+#define PLAIN "store i32 7, ptr addrspace(3) %bin.address, align 4"
+  static const char *const both[] = {COUNT "\n  " PLAIN, PLAIN "\n  " COUNT}, *const second[] = {COUNT, PLAIN};
+  int values[256] = {0}, counts[8] = {0}, max = -1, tickets = 0, n_values = 256;
+  float sum = 0;
+  EmulateArgument arguments[] = {{"x", values, sizeof values},
+                                 {"counts", counts, sizeof counts},
+                                 {"sum", &sum, 4},
+                                 {"max", &max, 4},
+                                 {"tickets", &tickets, 4},
+                                 {"n", &n_values, 0}};
+  EmulateLaunch launch = {.block = {128}, .n = 6, .arguments = arguments};
+  for (int i = 0; i < 2; i++)
+    expect(compile(emulate_edit(emulate_read("atomics.ll"), COUNT, both[i])), "atomics", &launch, EMU_RACE, "race",
+           "shared 'bins'", second[i]);
+}
+
 static void test_write_after_read_race(void) {
   // A second use of the tile without a barrier between the reads and the writes of the next round.
   char *text = emulate_edit(emulate_read("block_sum.ll"), "  br label %done\n\ndone:",
@@ -239,6 +258,7 @@ int main(void) {
   test_missing_barrier();
   test_read_write_race();
   test_write_write_race();
+  test_atomic_race();
   test_write_after_read_race();
   test_off_by_one();
   test_misaligned();
