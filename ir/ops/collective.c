@@ -65,7 +65,11 @@ bool nn_infer_all_gather(NnOpCall *c, int n_results, NnType *result) {
   for (int i = 0; i < c->n_operands; i++) {
     if (c->operand[i].rank != 1)
       return nn_fail(c, "operand %d must be a part, flat, found %s", i, nn_text(&c->operand[i]).text);
-    elements += ranks * c->operand[i].dim[0];
+    int64_t of_all;
+    if (__builtin_mul_overflow(ranks, c->operand[i].dim[0], &of_all) ||
+        __builtin_add_overflow(elements, of_all, &elements))
+      return nn_fail(c, "the parts of %lld ranks, %s each, are too many elements", (long long)ranks,
+                     nn_text(&c->operand[i]).text);
   }
   if (result->rank < 0) {
     *result = nn_type(c->operand[0].dtype, 1, &elements);

@@ -53,12 +53,12 @@ static int find_segment(const Replay *r, int64_t at) {
 // Far away whole blocks are written.
 static void write_bytes(Replay *r, int64_t begin, int64_t bytes, int owner) {
   bool far = is_far_address(begin);
-  int64_t end = begin + (far ? far_blocks(bytes) : bytes);
-  if (begin < 0 || end > (far ? FAR_ADDRESS + r->far : r->arena))
-    mistake(r, "bytes %lld to %lld are outside the %sarena", (long long)(begin - (far ? FAR_ADDRESS : 0)),
-            (long long)(end - (far ? FAR_ADDRESS : 0)), far ? "far " : "");
+  int64_t at = begin - (far ? FAR_ADDRESS : 0), size = far ? far_blocks(bytes) : bytes, end;
+  bool wraps = __builtin_add_overflow(begin, size, &end);
+  if (at < 0 || wraps || at + size > (far ? r->far : r->arena))
+    mistake(r, "bytes %lld to %lld are outside the %sarena", (long long)at, (long long)(at + size), far ? "far " : "");
   if (far && begin % FAR_BLOCK) mistake(r, "far byte %lld begins no block", (long long)(begin - FAR_ADDRESS));
-  if (bytes <= 0 || begin < 0) return;
+  if (bytes <= 0 || begin < 0 || wraps) return;
   if (r->n_segments + 2 > r->capacity) {
     r->capacity = r->capacity ? 2 * r->capacity : 256;
     r->segments = reallocate_array(r->segments, (size_t)r->capacity, sizeof *r->segments);
