@@ -16,22 +16,14 @@ from torch.nn import functional as F
 
 import serve
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'gpu'))
+from peers import Bottleneck
+
 # ---- images ----
 
 
 def conv_bn(inputs, outputs, kernel=1, stride=1, groups=1):
     return nn.Sequential(nn.Conv2d(inputs, outputs, kernel, stride, kernel // 2, groups=groups, bias=False), nn.BatchNorm2d(outputs))
-
-
-class Bottleneck(nn.Module):
-    def __init__(self, channels, width, stride):
-        super().__init__()
-        self.a, self.b, self.c = conv_bn(channels, width), conv_bn(width, width, 3, stride), conv_bn(width, 4 * width)
-        self.skip = conv_bn(channels, 4 * width, 1, stride) if stride != 1 or channels != 4 * width else None
-
-    def forward(self, x):
-        y = self.c(F.relu(self.b(F.relu(self.a(x)))))
-        return F.relu((self.skip(x) if self.skip else x) + y)
 
 
 class Resnet50(nn.Module):
