@@ -283,24 +283,29 @@ static void check_winograd(void) {
     }
 }
 
+// The weight gradient of a 3 x 3 convolution of n images of 24 x 24.
+static NncConv weights_3x3(int64_t n, int64_t c, int64_t o) {
+  return (NncConv){.pass = NNC_CONV_WEIGHT_GRAD,
+                   .channels_last = true,
+                   .n = n,
+                   .c = c,
+                   .h = 24,
+                   .w = 24,
+                   .o = o,
+                   .oh = 24,
+                   .ow = 24,
+                   .kh = 3,
+                   .kw = 3,
+                   .stride = {1, 1},
+                   .pad = {1, 1, 1, 1},
+                   .dilation = {1, 1},
+                   .groups = 1};
+}
+
 // A weight gradient that has room for all tiles, but not for the sums of all pairs of channels between chunks of them.
 static void check_winograd_groups(void) {
   if (!has_own_loops()) return;
-  NncConv c = {.pass = NNC_CONV_WEIGHT_GRAD,
-               .channels_last = true,
-               .n = 1,
-               .c = 1024,
-               .h = 24,
-               .w = 24,
-               .o = 64,
-               .oh = 24,
-               .ow = 24,
-               .kh = 3,
-               .kw = 3,
-               .stride = {1, 1},
-               .pad = {1, 1, 1, 1},
-               .dilation = {1, 1},
-               .groups = 1};
+  NncConv c = weights_3x3(1, 1024, 64);
   for (int threads = 1; threads < 5; threads++) {
     nnc_library_set_threads(threads);
     CHECK(strcmp(nnc_conv_implementation(&c), "winograd") == 0, "%d threads: %s", threads, nnc_conv_implementation(&c));
@@ -324,21 +329,7 @@ static void check_planned_for_two(NncConv c) {
 // A weight gradient of one panel is filtered by one thread and direct with two; that of bf16 where it is one of f32.
 static void check_fewer_threads(void) {
   if (!has_own_loops()) return;
-  NncConv c = {.pass = NNC_CONV_WEIGHT_GRAD,
-               .channels_last = true,
-               .n = 100,
-               .c = 32,
-               .h = 24,
-               .w = 24,
-               .o = strcmp(nnc_library_isa(), "avx2") == 0 ? 16 : 32,   // a panel
-               .oh = 24,
-               .ow = 24,
-               .kh = 3,
-               .kw = 3,
-               .stride = {1, 1},
-               .pad = {1, 1, 1, 1},
-               .dilation = {1, 1},
-               .groups = 1};
+  NncConv c = weights_3x3(100, 32, strcmp(nnc_library_isa(), "avx2") == 0 ? 16 : 32);   // a panel
   nnc_library_set_threads(1);
   CHECK(strcmp(nnc_conv_implementation(&c), "winograd") == 0, "one thread: %s", nnc_conv_implementation(&c));
   nnc_library_set_threads(2);
