@@ -204,7 +204,7 @@ static const Option rows[] = {
     OPTION(Options, fit, "dim", "NAME", TEXT, "of nnc fit: the dimension that is made as large as fits"),
     OPTION(Options, ranks, "ranks", "K", COUNT,
            "of how many ranks; --shard=none leaves that open but to --emit=prediction and nnc fit", .least = 1,
-           .most = 4096),
+           .most = MAX_RANKS),
     OPTION(Options, mpi, "mpi", "NAME", READ,
            "with --shard: openmpi or mpich, where nnc was built with both, or none, for\n"
            "ranks that are started with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT",

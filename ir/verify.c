@@ -8,6 +8,7 @@
 #include "ir/ops/ops.h"
 #include "mlir-c/Diagnostics.h"
 #include "support/alloc.h"
+#include "support/bytes.h"
 
 static const char *spelled(NnAttrKind kind) {
   switch (kind) {
@@ -137,11 +138,10 @@ static bool verify_function(MlirOperation func) {
 }
 
 static bool verify_top(MlirOperation module) {
-  enum { MOST = 4096 };
   int64_t ranks = nn_attr_i64(module, ATTR_ranks, 1);
-  if (ranks >= 1 && ranks <= MOST) return true;
+  if (ranks >= 1 && ranks <= MAX_RANKS) return true;
   char message[NN_ERROR_SIZE];
-  snprintf(message, sizeof message, "expected 1 to %d ranks, found %lld", MOST, (long long)ranks);
+  snprintf(message, sizeof message, "expected 1 to %d ranks, found %lld", MAX_RANKS, (long long)ranks);
   return report(module, message);
 }
 

@@ -3,6 +3,7 @@
 // lacks.
 #include "runtime/library_internal.h"
 #include "runtime/runtime.h"
+#include "support/bytes.h"
 #include "support/integers.h"
 
 #include <omp.h>
@@ -428,5 +429,5 @@ int64_t nnc_collective_scratch(const NncCollective *c, int64_t piece) {
   if (c->kind == NNC_REDUCE_SCATTER)   // what goes out, and what comes in
     return library_align(2 * c->ranks * nnc_scattered_piece(c->elements, size, c->ranks, piece) * size);
   if (c->kind != NNC_ALL_REDUCE) return 0;
-  return library_align(((c->elements < most ? c->elements : most) + NNC_MAX_RANKS) * size);
+  return library_align(((c->elements < most ? c->elements : most) + MAX_RANKS) * size);
 }

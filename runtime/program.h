@@ -180,7 +180,7 @@ typedef struct NncRows {
 
 // What ranks, the processes of a distributed program, give each other. buffers: what is laid one behind the other in
 // the last one, which is the result; RANK_RECEIVE skips the first. workspace: scratch_bytes.
-enum { NNC_MAX_RANKS = 4096 };
+
 // Bytes that are exchanged at once, and of the workspace: of a device as many as keep a network busy, for parts half of
 // that, as an all-reduce has its numbers in the result already; on the host what caches still have when it is sent
 // (docs/ranks.md).

@@ -23,7 +23,7 @@ static inline int64_t far_blocks(int64_t bytes) { return round_up(bytes, FAR_BLO
 
 // Of `elements` of `size` bytes that are shared out over ranks, how many each gets: whole lines of 64 bytes, so that
 // the last ranks may get fewer, or none. What is stored is as long on all of them.
-enum { PART_LINE = 64 };
+enum { MAX_RANKS = 4096, PART_LINE = 64 };
 static inline int64_t elements_per_rank(int64_t elements, int64_t size, int64_t ranks) {
   return round_up(divide_up(elements, ranks), PART_LINE / size);
 }

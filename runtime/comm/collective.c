@@ -6,6 +6,7 @@
 
 #include "runtime/comm/comm.h"
 #include "runtime/runtime.h"
+#include "support/bytes.h"
 #include "support/integers.h"
 
 // In the thread of the lane: the team computes meanwhile. sum = ((0 + parts[0]) + parts[1]) + …, or with the sum itself
@@ -71,7 +72,7 @@ static void add_chunk(const void *context, int64_t from, int64_t bytes, const vo
 }
 
 static void reduce_piece(const NncComm *comm, NncDtype dtype, char *data, int64_t n, char *staging) {
-  static int count[NNC_MAX_RANKS], at[NNC_MAX_RANKS];
+  static int count[MAX_RANKS], at[MAX_RANKS];
   int64_t size = dtype_bytes(dtype);
   for (int r = 0; r < ranks.size; r++) {
     at[r] = (int)(collective_part(n, r) * size);
@@ -143,7 +144,7 @@ static void all_reduce(const NncCollective *c, int n_buffers, const int64_t *byt
 
 static void reduce_scatter(const NncCollective *c, int n_buffers, const int64_t *bytes, void *const *buffers,
                            char *workspace) {
-  static int count[NNC_MAX_RANKS], at[NNC_MAX_RANKS];
+  static int count[MAX_RANKS], at[MAX_RANKS];
   int n_tensors = c->adds ? (n_buffers - 1) / 2 : n_buffers - 1;
   int64_t size = dtype_bytes(c->dtype),
           piece = nnc_scattered_piece(c->elements, size, c->ranks, NNC_HOST_COLLECTIVE_PIECE);
@@ -174,7 +175,7 @@ static void gather_in_turns(char *tensor, int64_t bytes, int64_t part) {
 
 // part: bytes of each in the tensor, whose type is c's; own: of this rank.
 static void gather_tensor(const NncCollective *c, const char *own, int64_t part, char *tensor, int64_t bytes) {
-  static int count[NNC_MAX_RANKS], at[NNC_MAX_RANKS];
+  static int count[MAX_RANKS], at[MAX_RANKS];
   int64_t begin = part * ranks.rank, n = smaller(part, bytes - begin);
   if (n > 0 && c->from == c->dtype) memcpy(tensor + begin, own, (size_t)n);
   else if (n > 0) narrow_from_float((const float *)own, c->dtype, tensor + begin, n / dtype_bytes(c->dtype));
@@ -192,7 +193,7 @@ static void gather_tensor(const NncCollective *c, const char *own, int64_t part,
 
 // Small tensors, by way of a workspace that has the parts of rank after rank: one message instead of one for each.
 static void gather_together(int n_parts, const int64_t *bytes, void *const *parts, char *workspace, char *result) {
-  static int count[NNC_MAX_RANKS], at[NNC_MAX_RANKS];
+  static int count[MAX_RANKS], at[MAX_RANKS];
   int all = 0;
   for (int i = 0; i < n_parts; i++) all += (int)bytes[i];
   for (int r = 0; r < ranks.size; r++) count[r] = all, at[r] = r * all;

@@ -43,8 +43,8 @@ bool ranks_open(double timeout) {
   if (!ranks.comm->open(&starter, &ranks.rank, &ranks.size, timeout)) return false;
   joined = true;
   ranks.local = starter.local >= 0 ? starter.local : ranks.rank;
-  if (ranks.size > NNC_MAX_RANKS) {
-    if (ranks.rank == 0) report_error("%d ranks: there can be %d", ranks.size, NNC_MAX_RANKS);
+  if (ranks.size > MAX_RANKS) {
+    if (ranks.rank == 0) report_error("%d ranks: there can be %d", ranks.size, MAX_RANKS);
     return false;
   }
   if (ranks.size > 1) report_set_rank(ranks.rank);

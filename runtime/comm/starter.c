@@ -52,8 +52,8 @@ static bool read_starter(const Variables *v, Starter *out, bool *bad) {
   if (out->rank < 0) return false;
   if (out->size < 0 && !v->mpi) return false;
   if (out->size < 0) out->size = 0;
-  if (!v->mpi && out->size > NNC_MAX_RANKS) {
-    report_error("%s is %d: there can be %d ranks", v->size, out->size, NNC_MAX_RANKS);
+  if (!v->mpi && out->size > MAX_RANKS) {
+    report_error("%s is %d: there can be %d ranks", v->size, out->size, MAX_RANKS);
     *bad = true;
     return false;
   }

@@ -135,7 +135,7 @@ static bool listen_at(Joining *j, const struct sockaddr *at, socklen_t length) {
   j->listener = socket(at->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (j->listener >= 0) setsockopt(j->listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   socklen_t own = sizeof j->own.at;
-  return j->listener >= 0 && bind(j->listener, at, length) == 0 && listen(j->listener, NNC_MAX_RANKS) == 0 &&
+  return j->listener >= 0 && bind(j->listener, at, length) == 0 && listen(j->listener, MAX_RANKS) == 0 &&
          getsockname(j->listener, (struct sockaddr *)&j->own.at, &own) == 0;
 }
 
