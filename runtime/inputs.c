@@ -79,7 +79,7 @@ bool inputs_check(const InputSource *in, const NncFunction *f, int64_t *records)
     const SafetensorsEntry *e = find_checked(s, input);
     if (!e) return false;
     if (input->whole) continue;
-    int64_t n = e->rank > 0 ? e->dim[0] : 1;
+    int64_t n = e->dim[0];
     if (*records >= 0 && n != *records) {
       report_error("%s: tensor %s has %lld records, %s %lld", s->path, e->name, (long long)n,
                    in->drawn ? "--draw says" : "others have", (long long)*records);
@@ -133,8 +133,7 @@ bool inputs_read(const InputSource *in, const NncFunction *f, int64_t first, cha
       continue;
     }
     safetensors_dtype(e->dtype, &dtype);
-    int64_t records = e->rank > 0 && !input->whole ? e->dim[0] : 1,
-            batch = input->rank > 0 && !input->whole ? input->dim[0] : 1;
+    int64_t records = input->whole ? 1 : e->dim[0], batch = input->whole ? 1 : input->dim[0];
     int64_t from_bytes = e->bytes / records, to_bytes = input->bytes / batch, n = to_bytes / dtype_bytes(input->dtype);
     char *record = xmalloc((size_t)from_bytes);
     bool ok = true;
