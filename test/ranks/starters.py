@@ -63,6 +63,8 @@ check("no WORLD_SIZE", TRAIN, ["error: RANK is set and WORLD_SIZE is not: ranks 
 check("no RANK", TRAIN, ["error: WORLD_SIZE is set and RANK is not: ranks need both"], environment={"WORLD_SIZE": "2"})
 check("no engine", TRAIN, ["error: started by mpirun as one of several, but this program was compiled by an nnc without MPI"],
       environment={"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "2"})
+check("no engine, no number", TRAIN, ["error: started by a PMIx server as one of several, but this program was compiled by an nnc without MPI"],
+      environment={"PMIX_RANK": "0"})
 interrupted("asked to end", 0)
 interrupted("asked to end, two", 1)
 another_server("another server")
