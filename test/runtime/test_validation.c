@@ -1,5 +1,5 @@
 // The records that are left out of the training: with the rest they are all, none is in both, the program's seed
-// chooses them, and of a text that is read in order they are its end.
+// chooses them, and of a text that is read in order they are its end; and how much of it is read ahead.
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -10,14 +10,15 @@
 enum { RECORDS = 40, LEFT_OUT = 10 };
 static const char *const names[] = {"x"};
 static const char *files[] = {"x.idx"};
-static NncData data[] = {{.split = "train",
-                          .reader = "idx",
-                          .n_names = 1,
-                          .names = names,
-                          .n_files = 1,
-                          .files = (const char *const *)files,
-                          .end_permille = 1000,
-                          .sequence = 2}};
+// The second line is none of the program's.
+static NncData data[2] = {{.split = "train",
+                           .reader = "idx",
+                           .n_names = 1,
+                           .names = names,
+                           .n_files = 1,
+                           .files = (const char *const *)files,
+                           .end_permille = 1000,
+                           .sequence = 2}};
 // A program's table is constant; the test changes the seed and the part that is left out.
 static NncProgram changeable = {.model = "test",
                                 .source = "test.nn",
@@ -80,6 +81,23 @@ static void test_text(const char *folder) {
   dataset_free(&train);
 }
 
+// What is read ahead is what the lines of the program ask for.
+static int64_t bytes_ahead(const char *folder, const char *split) {
+  Dataset d;
+  data[1] = (NncData){.split = split, .num_workers = 2, .prefetch_factor = 5};
+  CHECK(dataset_load("train", &f, folder, &d), "load");
+  int64_t bytes = d.bytes;
+  dataset_free(&d);
+  return bytes;
+}
+
+static void test_ahead(const char *folder) {
+  files[0] = "x.idx";
+  data[0].reader = "idx", data[0].continued = false, data[0].num_workers = 1, data[0].prefetch_factor = 2;
+  int64_t bytes = bytes_ahead(folder, "train");
+  CHECK(bytes > 0 && bytes == bytes_ahead(folder, "test"), "%d bytes ahead", (int)bytes);
+}
+
 int main(void) {
   char folder[] = "/tmp/nnc-validation-XXXXXX", bytes[41];
   int a[RECORDS], b[RECORDS];
@@ -101,6 +119,7 @@ int main(void) {
   for (int i = 1; i < RECORDS; i++) in_order += a[i] != a[i - 1];
   CHECK(in_order > 4, "not one piece");
   test_text(folder);
+  test_ahead(folder);
   freopen("/dev/null", "w", stderr);
   Dataset d;
   changeable.validation = 0.01;
