@@ -62,6 +62,26 @@ func.func @copies(%x: tensor<256x32xbf16> {nn.role = "input"}, %w0: tensor<32x32
   return %y : tensor<256x64xbf16>
 }
 
+// What is made of nothing is no copy, and stays where it is read.
+// CHECK-LABEL: func.func @made_of_nothing
+// CHECK-NEXT: call @kernel_{{[0-9]+}}(%arg1)
+// CHECK-NEXT: call @kernel_{{[0-9]+}}(%arg2)
+// CHECK-NEXT: "nn.matmul"
+// CHECK: "nn.matmul"
+// CHECK-NEXT: %[[S:.*]] = call @kernel_{{[0-9]+}}()
+// CHECK-NEXT: "nn.matmul"(%{{.*}}, %[[S]])
+func.func @made_of_nothing(%x: tensor<256x32xbf16> {nn.role = "input"}, %w0: tensor<32x32xf32> {nn.role = "param", nn.name = "made_of_nothing.w0"}, %w1: tensor<32x32xf32> {nn.role = "param", nn.name = "made_of_nothing.w1"})
+    -> (tensor<256x64xbf16> {nn.role = "output", nn.name = "y"}) {
+  %c0 = "nn.cast"(%w0) {nn.phase = "forward"} : (tensor<32x32xf32>) -> tensor<32x32xbf16>
+  %h = "nn.matmul"(%x, %c0) {transpose_a = false, transpose_b = false, nn.phase = "forward"} : (tensor<256x32xbf16>, tensor<32x32xbf16>) -> tensor<256x32xbf16>
+  %c1 = "nn.cast"(%w1) {nn.phase = "forward"} : (tensor<32x32xf32>) -> tensor<32x32xbf16>
+  %z = "nn.matmul"(%h, %c1) {transpose_a = false, transpose_b = false, nn.phase = "forward"} : (tensor<256x32xbf16>, tensor<32x32xbf16>) -> tensor<256x32xbf16>
+  %i = "nn.iota"() {axis = 0 : i64, nn.phase = "forward"} : () -> tensor<32x64xf32>
+  %s = "nn.cast"(%i) {nn.phase = "forward"} : (tensor<32x64xf32>) -> tensor<32x64xbf16>
+  %y = "nn.matmul"(%z, %s) {transpose_a = false, transpose_b = false, nn.phase = "forward"} : (tensor<256x32xbf16>, tensor<32x64xbf16>) -> tensor<256x64xbf16>
+  return %y : tensor<256x64xbf16>
+}
+
 // Both copies read a view of one view, which moves with the first of them.
 // CHECK-LABEL: func.func @copies_of_views
 // CHECK-NEXT: %[[V:.*]] = "nn.reshape"(%arg2)

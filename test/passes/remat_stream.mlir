@@ -4,6 +4,15 @@
 // What is near in @train is not fetched, and where nothing is far @eval stays as it is.
 // RUN: %nnc_opt %s --cpu=x86-64-v3 --passes='fuse,remat{budget=64KiB far=any effort=0.02},inplace,plan,check' | FileCheck %s --check-prefix=SOME
 // RUN: %nnc_opt %s --cpu=x86-64-v3 --passes='fuse,remat{budget=80KiB far=any effort=0.02},inplace,plan,check' | FileCheck %s --check-prefix=NEAR
+// A function that reads none of the homes is left as it was.
+// RUN: %nnc_opt %s --cpu=x86-64-v3 --passes='fuse,remat{budget=48KiB far=any effort=0.02}' | FileCheck %s --check-prefix=APART
+// APART: func.func @predict(%arg0: tensor<64x64xf32> {nn.name = "x", nn.role = "input"}) -> (tensor<64x64xf32> {nn.name = "z", nn.role = "output"}) {{[{]$}}
+// APART-NOT: nn.placed
+// APART: func.func @train
+func.func @predict(%x: tensor<64x64xf32> {nn.role = "input", nn.name = "x"}) -> (tensor<64x64xf32> {nn.role = "output", nn.name = "z"}) {
+  %z = "nn.matmul"(%x, %x) {transpose_a = false, transpose_b = false} : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+  return %z : tensor<64x64xf32>
+}
 func.func @train(%x: tensor<64x64xf32> {nn.role = "input", nn.name = "x"}, %p: tensor<64x64xf32> {nn.role = "param", nn.name = "p"},
                  %q: tensor<64x64xf32> {nn.role = "param", nn.name = "q"}, %s: tensor<64x64xf32> {nn.role = "state", nn.name = "s"})
     -> (tensor<64x64xf32> {nn.role = "update", nn.tied = 1 : i64}, tensor<64x64xf32> {nn.role = "update", nn.tied = 2 : i64}, tensor<64x64xf32> {nn.role = "update", nn.tied = 3 : i64}) {

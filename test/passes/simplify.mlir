@@ -283,6 +283,19 @@ func.func @sums_of_pads(%x: tensor<4x2xf32>, %y: tensor<4x3xf32>, %z: tensor<4x1
   return %all, %two, %gap : tensor<4x6xf32>, tensor<4x6xf32>, tensor<4x6xf32>
 }
 
+// Zeros between the elements, too, leave it.
+// CHECK-LABEL: func.func @sums_of_spread_pads
+// CHECK-NEXT: %[[UP:.*]] = "nn.pad"(%arg0)
+// CHECK-NEXT: %[[DOWN:.*]] = "nn.pad"(%arg1)
+// CHECK-NEXT: %[[SUM:.*]] = "nn.add"(%[[UP]], %[[DOWN]])
+// CHECK-NEXT: return %[[SUM]]
+func.func @sums_of_spread_pads(%x: tensor<2x2xf32>, %y: tensor<3x2xf32>) -> tensor<5x3xf32> {
+  %0 = "nn.pad"(%x) {low = array<i64: 0, 0>, high = array<i64: 3, 0>, interior = array<i64: 0, 1>, value = 0.0 : f64} : (tensor<2x2xf32>) -> tensor<5x3xf32>
+  %1 = "nn.pad"(%y) {low = array<i64: 2, 0>, high = array<i64: 0, 0>, interior = array<i64: 0, 1>, value = 0.0 : f64} : (tensor<3x2xf32>) -> tensor<5x3xf32>
+  %2 = "nn.add"(%0, %1) : (tensor<5x3xf32>, tensor<5x3xf32>) -> tensor<5x3xf32>
+  return %2 : tensor<5x3xf32>
+}
+
 // The gradients of queries, keys and values that were slices of one tensor are written side by side: with fewer heads of keys; in the other layout with rows of all tokens; and head by head.
 // CHECK-LABEL: func.func @packed_gradients
 // CHECK-NEXT: %[[G:.*]] = "nn.attention_grad_packed_6"(%arg0, %arg1, %arg2, %arg3, %arg4, %arg5) {layout = "bthd", scale = 5.000000e-01 : f64} : {{.*}} -> tensor<2x5x24xf32>

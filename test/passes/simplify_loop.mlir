@@ -39,3 +39,26 @@ func.func @loop_body(%x: tensor<4x16xf32>, %h: tensor<4x16xf32>) -> (tensor<4x16
   %s = "nn.add"(%x, %h) : (tensor<4x16xf32>, tensor<4x16xf32>) -> tensor<4x16xf32>
   return %s, %s : tensor<4x16xf32>, tensor<4x16xf32>
 }
+
+// Fewer columns than there were are no reason to transpose what a loop has written: both transposes go.
+// CHECK-LABEL: func.func @narrows
+// CHECK: %[[A:.*]]:2 = call @loop(%arg0,
+// CHECK-NEXT: %[[P:.*]] = "nn.matmul"(%[[A]]#1, %arg1)
+// CHECK-NEXT: call @small(%[[P]],
+func.func @narrows(%x: tensor<6x4x16xf32> {nn.name = "x", nn.role = "input"}, %w: tensor<2x16xf32> {nn.name = "narrows.w", nn.role = "param", nn.init = "zeros"}) -> (tensor<4x2xf32> {nn.name = "c", nn.role = "output"}) {
+  %zero = "nn.constant"() {value = 0.0 : f64} : () -> tensor<4x16xf32>
+  %none = "nn.constant"() {value = 0.0 : f64} : () -> tensor<4x2xf32>
+  %first:2 = func.call @loop(%x, %zero) {nn.scan, nn.phase = "forward"} : (tensor<6x4x16xf32>, tensor<4x16xf32>) -> (tensor<4x16xf32>, tensor<6x4x16xf32>)
+  %y = "nn.transpose"(%first#1) {perm = array<i64: 1, 0, 2>} : (tensor<6x4x16xf32>) -> tensor<4x6x16xf32>
+  %p = "nn.matmul"(%y, %w) {transpose_a = false, transpose_b = true} : (tensor<4x6x16xf32>, tensor<2x16xf32>) -> tensor<4x6x2xf32>
+  %z = "nn.transpose"(%p) {perm = array<i64: 1, 0, 2>} : (tensor<4x6x2xf32>) -> tensor<6x4x2xf32>
+  %second:2 = func.call @small(%z, %none) {nn.scan, nn.phase = "forward"} : (tensor<6x4x2xf32>, tensor<4x2xf32>) -> (tensor<4x2xf32>, tensor<6x4x2xf32>)
+  return %second#0 : tensor<4x2xf32>
+}
+
+func.func private @small(tensor<6x4x2xf32>, tensor<4x2xf32>) -> (tensor<4x2xf32>, tensor<6x4x2xf32>)
+  attributes {nn.kernel, nn.kind = "scan", nn.label = "scan", nn.body = "small_body", nn.length = 6 : i64, nn.counts = array<i64: 1, 0, 1, 0, 1>}
+func.func @small_body(%x: tensor<4x2xf32>, %h: tensor<4x2xf32>) -> (tensor<4x2xf32> {nn.tied = 1 : i64}, tensor<4x2xf32>) attributes {nn.scan_body} {
+  %s = "nn.add"(%x, %h) : (tensor<4x2xf32>, tensor<4x2xf32>) -> tensor<4x2xf32>
+  return %s, %s : tensor<4x2xf32>, tensor<4x2xf32>
+}
