@@ -90,9 +90,9 @@ static void plan_axes(Reduce *r) {
   Nest *nest = &r->nest;
   nest_build(r->k, nest);
   int last = nest->n - 1;
-  bool inner = last >= 0 && nest->klass[last] == AXIS_INNER;
-  r->lanes_on_reduced = !inner;
-  if (!inner && (last < 0 || nest->klass[last] != AXIS_REDUCED)) {
+  AxisClass innermost = nest->n ? nest->klass[last] : AXIS_KEPT;
+  r->lanes_on_reduced = innermost != AXIS_INNER;
+  if (innermost == AXIS_KEPT) {
     // Every reduced axis has size 1: a group of one element stands for them.
     int axis = 0;
     for (int a = 0; a < r->k->domain.rank; a++)
