@@ -64,8 +64,8 @@ static void add_dtype(Text *t, MlirAttribute name) {
   for (size_t i = 0; i < s.length; i++) text_add(t, "%c", toupper((unsigned char)s.data[i]));
 }
 
+// -1: it needs no library.
 static int optional_reader(MlirAttribute name) {
-  if (mlirAttributeIsNull(name) || !mlirAttributeIsAString(name)) return -1;
   for (int i = 0; codegen_reader(i); i++)
     if (mlirStringRefEqual(mlirStringAttrGetValue(name), nn_string_ref(codegen_reader(i)))) return i;
   return -1;
