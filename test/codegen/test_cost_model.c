@@ -45,9 +45,31 @@ static void test_weights(void) {
   CHECK(pow > e + l && pow < 2 * (e + l), "a power %g", pow);
 }
 
+static CostWork work_of_scatter(const char *op) {
+  char text[1200];
+  snprintf(text, sizeof text,
+           "func.func @f(%%x: tensor<64x32xf32>, %%i: tensor<64xi32>) { %%y = call @k(%%x, %%i) : (tensor<64x32xf32>, "
+           "tensor<64xi32>) -> tensor<8x32xf32>\n return }\n"
+           "func.func private @k(%%x: tensor<64x32xf32>, %%i: tensor<64xi32>) -> tensor<8x32xf32> attributes "
+           "{nn.kernel, nn.kind = \"map\", nn.domain = array<i64: 8, 32>} {\n"
+           "  %%y = \"nn.%s\"(%%x, %%i) {rows = 8 : i64} : (tensor<64x32xf32>, tensor<64xi32>) -> tensor<8x32xf32>\n"
+           "  return %%y : tensor<8x32xf32>\n}\n",
+           op);
+  return work_of(text);
+}
+
+// Whether rows are added or the largest is kept: each is read and written in the table, which is begun before.
+static void test_scatters(void) {
+  CostWork sum = work_of_scatter("scatter_add"), max = work_of_scatter("scatter_max");
+  double rows = 64 * 32, table = 8 * 32;
+  CHECK(sum.additions >= rows && max.additions >= rows, "%g and %g additions", sum.additions, max.additions);
+  CHECK(sum.bytes == 4 * (rows + 64 + 2 * table) && max.bytes == sum.bytes, "%g and %g bytes", sum.bytes, max.bytes);
+}
+
 int main(void) {
   ctx = nn_context_create();
   test_weights();
+  test_scatters();
   nn_context_destroy(ctx);
   return check_report();
 }
