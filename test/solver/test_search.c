@@ -239,6 +239,28 @@ static void test_deep(void) {
   }
 }
 
+// Whether inputs that are made again for a node come in the order asked for.
+static bool makes_inputs_in_order(const RematProblem *problem, const int *order, const int *exec, int n) {
+  int nodes = problem->n_nodes, from = 0;   // behind the latest first execution
+  bool ascend = true;
+  int *place = allocate_array((size_t)nodes, sizeof *place), *made = allocate_array((size_t)nodes, sizeof *made);
+  for (int at = 0; at < nodes; at++) place[order[at]] = at, made[at] = -1;
+  for (int i = 0; i < n; i++) {
+    const RematNode *node = &problem->nodes[exec[i]];
+    bool first = made[exec[i]] < 0;
+    for (int a = 0; a < node->n_inputs && first; a++)
+      for (int b = 0; b < node->n_inputs; b++) {
+        int x = node->inputs[a], y = node->inputs[b];
+        if (made[x] >= from && made[y] >= from && place[x] < place[y]) ascend &= made[x] < made[y];
+      }
+    made[exec[i]] = i;
+    if (first) from = i + 1;
+  }
+  free(place);
+  free(made);
+  return ascend;
+}
+
 // What a beam makes: legal, never above the budget, and in that order of first executions. True when it makes one.
 static bool one_beam(RematSearch *search, const int *order, int64_t budget, int width, long long seed) {
   RematSimulation simulation;
@@ -253,6 +275,7 @@ static bool one_beam(RematSearch *search, const int *order, int64_t budget, int 
   int next = 0;
   for (int i = 0; i < n && next < search->graph.n; i++) next += exec[i] == order[next];
   check(!found || next == search->graph.n, "a beam has the order asked for", seed);
+  check(!found || makes_inputs_in_order(search->problem, order, exec, n), "what is made again, too", seed);
   free(exec);
   return found;
 }
@@ -319,6 +342,64 @@ static void test_beams(void) {
   free(plain);
 }
 
+// The plain order above its budget, with what a step of the local search reads.
+static void start_steps(RematSearch *search, Generated *g, uint64_t seed) {
+  int n = g->problem.n_nodes;
+  RematSchedule none = remat_baseline(&g->problem);
+  *search = (RematSearch){.problem = &g->problem,
+                          .watch = watch_start(&g->problem, NULL),
+                          .random = seed,
+                          .insertion_limit = 24,
+                          .kick = 1,
+                          .step_cost = none.cost / n};
+  search->graph = remat_graph_create(&g->problem);
+  search->state = remat_state_create(&search->graph, some_budget(&g->problem, 60));
+  search->locked = allocate_array((size_t)n, sizeof *search->locked);
+  search->weight = allocate_array((size_t)n + 1, sizeof *search->weight);
+  for (int v = 0; v < n; v++)
+    search->weight[v + 1] = search->weight[v] + (search->state.recomputable[v] ? (double)search->state.bytes[v] : 0);
+  remat_state_load(&search->state, none.exec, none.n);
+  remat_schedule_free(&none);
+}
+
+static double value_of(const RematSearch *search, double price) {
+  const RematState *state = &search->state;
+  return state->cost + price * (double)state->overflow + 0.5 * search->step_cost * (state->n_over > 0);
+}
+
+// Without heat no step makes a schedule dearer; and many of the moves that are proposed are legal.
+static void test_steps(void) {
+  enum { PROPOSALS = 400, STEPS = 400 };
+  int legal = 0, taken = 0;
+  for (uint64_t seed = 1; seed <= 30; seed++) {
+    int64_t steps = 0;
+    Generated *g = generate_random(30 + (int)seed, seed);
+    RematSearch search;
+    g->problem.steps = &steps;
+    start_steps(&search, g, seed);
+    for (int i = 0; i < PROPOSALS; i++) {
+      if (!remat_move_propose(&search)) continue;
+      legal++;
+      remat_trial_reject(&search.state);
+    }
+    double price = search.step_cost / 10, value = value_of(&search, price);
+    for (int i = 0; i < STEPS; i++) {
+      remat_search_step(&search, 0, price);
+      double now = value_of(&search, price);
+      check(now <= value + 1e-9 * value, "a step without heat", (long long)seed);
+      taken += now < value;
+      value = now;
+    }
+    free(search.locked);
+    free(search.weight);
+    remat_state_free(&search.state);
+    remat_graph_free(&search.graph);
+    generated_free(g);
+  }
+  check(legal > 3200, "of 12000 moves so many are legal", legal);
+  check(taken > 100, "steps that make it cheaper", taken);
+}
+
 // A time limit is kept, set-up included, and what is found by then is returned.
 static void test_interrupt(void) {
   Generated *g = generate_chain(300, 64, true);
@@ -342,6 +423,7 @@ int main(void) {
   test_minimize_peak();
   test_deep();
   test_beams();
+  test_steps();
   test_interrupt();
   printf("%d passed, %d failed\n", passed, failed);
   return failed ? 1 : 0;
