@@ -131,6 +131,49 @@ static void test_home(void) {
   generated_free(g);
 }
 
+// What is not recomputable executes once, also at the very beginning.
+static void test_once(void) {
+  Generated *g = make_moved(3, true);
+  TierSearch search = search_create(&g->problem, 1000);
+  for (int kept = 0; kept < 4; kept++) {
+    for (int v = 0; v < 4; v++) g->nodes[v].recomputable = v != kept;
+    TierPlan plan = tier_plan_create(&search, (int[]){0, 1, 0, 1, 2, 3}, 6);
+    check(tier_evaluate(&search, &plan).legal == (kept > 1), "a second execution", kept);
+    tier_plan_free(&plan);
+  }
+  search_free(&search);
+  generated_free(g);
+}
+
+// A home that is first read behind the peak is fetched once, and needs no store: less than a value that is away there.
+static void test_first_read_late(bool is_quick) {
+  const RematTier far = {.out_rate = 20, .in_rate = 4, .budget = 1000};
+  Generated *g = generated_create(6);
+  generated_add(g, 0, 10, REMAT_FORWARD, 0, NULL);
+  generated_add(g, 5, 10, REMAT_FORWARD, 0, NULL);
+  generated_add(g, 5, 10, REMAT_FORWARD, 0, NULL);
+  generated_add(g, 5, 10, REMAT_FORWARD, 1, (int[]){2});
+  generated_add(g, 5, 0, REMAT_BACKWARD, 2, (int[]){1, 3});
+  generated_add(g, 5, 5, REMAT_BACKWARD, 2, (int[]){0, 4});
+  g->nodes[0].home = true;
+  g->nodes[0].recomputable = false;
+  g->nodes[1].movable = true;
+  g->problem.far = &far;
+  g->problem.n_outputs = 1;
+  g->output = 5;
+  TierSearch search = search_create(&g->problem, 30);
+  search.is_quick = is_quick;
+  TierPlan plan = tier_plan_create(&search, (int[]){1, 2, 3, 4, 5}, 5);
+  check(tier_evaluate(&search, &plan).overflow == 10, "too much at one place", is_quick);
+  tier_descend(&search, &plan, 0);
+  TierCost cost = tier_evaluate(&search, &plan);
+  check(cost.legal && cost.overflow == 0, "within the budget", plan.n);
+  check(plan.n == 6 && plan.far_home[0], "the home is fetched", plan.n);
+  tier_plan_free(&plan);
+  search_free(&search);
+  generated_free(g);
+}
+
 // Plans that the descent makes.
 static void test_random(void) {
   int fetches = 0;
@@ -158,6 +201,9 @@ int main(void) {
   test_by_hand(1, false, 10, 10, 30);
   test_by_hand(3, false, 10, 0, 30);
   test_home();
+  test_once();
+  test_first_read_late(true);
+  test_first_read_late(false);
   test_random();
   printf("%d passed, %d failed\n", passed, failed);
   return failed != 0;

@@ -211,11 +211,29 @@ static void test_slots(void) {
     check(!is_slot_shared(stages, NULL, costs[i]), "stages of other costs have slots of their own", (long long)i);
 }
 
+// Three stages that are run for 4 and made again for 4: holding what costs 3 of that, a unit each, saves it for all but
+// the last, whose backward part comes at once.
+static void test_hold(void) {
+  ChainStage stages[4] = {0};
+  for (int i = 0; i < 3; i++) {
+    stages[i] = (ChainStage){.n_options = 1, .run = 1, .leaf = 2, .backward = 2, .run_cost = 4, .leaf_cost = {4, 4}};
+    stages[i].options[0] = (ChainOption){.held = 1, .forward = 1, .make = 4, .remake = 1};
+  }
+  RematGraph graph = {.problem = &(RematProblem){0}};
+  Chain chain = {.graph = &graph, .n = 3, .stages = stages};
+  ChainTable table = chain_solve(&chain, 8, 1, NULL, NULL);
+  const float *cost = table.cost + chain_state(&table, 0, 3, 0);
+  for (int m = 0; m <= 8; m++)
+    check(m < 2 ? isinf(cost[m]) : cost[m] == (float)(20 - 3 * (m < 4 ? m - 2 : 2)), "what is held saves time", m);
+  chain_table_free(&table);
+}
+
 int main(void) {
   test_policies();
   test_revolve();
   test_exact();
   test_slots();
+  test_hold();
   test_random();
   if (failures == 0) printf("ok\n");
   return failures != 0;
