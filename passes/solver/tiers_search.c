@@ -195,12 +195,12 @@ static void try_changes(TierSearch *search, TierPlan *plan, TierCost *cost) {
 
 enum { MOVES = 50000 };   // of a search for one tier
 
-// Searches the plan's executions again, as a problem of one tier. The plan may be above the budget. False, and the plan
-// as it was, when nothing within the budget is found.
+// Searches the plan's executions again, as a problem of one tier. The plan is legal, maybe above the budget. False, and
+// the plan as it was, when nothing within the budget is found.
 static bool search_again(TierSearch *search, TierPlan *plan) {
   static const double SHARE = 0.05;   // of the time, most
   enum { STEPS = 25 };                // that a unit of work is, as in tier_evaluate
-  if (!tier_evaluate(search, plan).legal) return false;
+  tier_evaluate(search, plan);        // which tier_again_create reads
   double from = watch_counted(search->problem);
   TierAgain again = tier_again_create(search, plan);
   RematSchedule start = tier_again_start(&again);
