@@ -8,7 +8,7 @@
 
 #include "runtime/library_internal.h"
 #include "runtime/runtime.h"
-#include "support/integers.h"
+#include "support/draws.h"
 
 // bf16 and f16 become f32 tile by tile; dk and dv are summed in f32 for a part at a time.
 enum { TILE_QUERIES = 64, TILE_KEYS = 64, BLOCK_ROWS = 6, KEYS_OF_UNIT = 256 };
@@ -56,6 +56,7 @@ static int64_t tile_columns(const NncAttention *a) {
   return smaller(TILE_QUERIES, round_up(a->n_queries, lanes));
 }
 static int64_t tile_keys(const NncAttention *a) { return smaller(TILE_KEYS, a->n_keys); }
+static int64_t rows_of_draws(const NncAttention *a) { return a->dropout > 0 ? DRAW_BLOCK : 0; }
 // Keys before which all lie that queries before `end` see.
 static int64_t keys_before(const NncAttention *a, int64_t end) {
   int64_t ahead = a->causal ? 0 : a->window - 1;
@@ -103,10 +104,10 @@ typedef struct Loops {
 
 static int64_t bytes_of_thread(const NncAttention *a) {
   // Tiles of keys and values; per row tile: q' and o, or q', do', dq and rows of q and do; scores, or weights and
-  // gradients of scores; statistics; maybe the sums of dk and dv.
+  // gradients of scores; three statistics and the draws; maybe the sums of dk and dv.
   int64_t d = padded(a), queries = tile_columns(a), keys = tile_keys(a);
   int64_t elements = 2 * keys * d + (a->backward ? 5 : 2) * queries * d + (a->backward ? 2 : 1) * keys * queries +
-                     4 * queries;
+                     (3 + rows_of_draws(a)) * queries;
   if (a->backward && a->softcap > 0) elements += keys * queries;   // derivatives of capped scores
   if (a->backward && sums_apart(a)) elements += 2 * a->n_keys * d;
   return library_align(elements * element_bytes(a));

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/draws.h"
+
 enum { MAX_OPERANDS = 3, MAX_NUMBERS = 2 * NNC_MAX_RANK };
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -214,16 +216,21 @@ static double argument_at(const Expression *x, int node, int64_t element) {
   return v;
 }
 
-// codegen/kernel/random.c
-static double random_at(Expression *x, const ExpressionNode *n, int64_t element) {
-  uint32_t key[4], counter[4], out[4];
-  for (int i = 0; i < 4; i++) key[i] = (uint32_t)(int32_t)value_at(x, n->of[0], i);
-  counter[0] = (uint32_t)element, counter[1] = (uint32_t)(element >> 32), counter[2] = key[3], counter[3] = key[2];
+// A word of a draw (support/draws.h).
+static uint32_t random_word(uint32_t key[4], int64_t element, uint32_t bits) {
+  int64_t block = element / DRAW_BLOCK;
+  uint32_t counter[4] = {(uint32_t)block, (uint32_t)(block >> 32) | bits, key[3], key[2]}, out[4];
   philox4x32(counter, key, out);
-  const uint32_t *drawn = out + (n->number[0] ? 2 : 0);
+  return out[element % DRAW_BLOCK];
+}
+
+static double random_at(Expression *x, const ExpressionNode *n, int64_t element) {
+  uint32_t key[4], bits = n->number[0] ? DRAW_SECOND : 0;
+  for (int i = 0; i < 4; i++) key[i] = (uint32_t)(int32_t)value_at(x, n->of[0], i);
+  uint32_t drawn = random_word(key, element, bits);
   int digits = n->dtype == NNC_F32 ? 24 : n->dtype == NNC_BF16 ? 8 : 11;
-  if (n->dtype != NNC_F64) return ldexp((double)(drawn[0] >> (32 - digits)), -digits);
-  return (double)((((uint64_t)drawn[0] << 32) | drawn[1]) >> 11) * 0x1p-53;
+  if (n->dtype != NNC_F64) return ldexp((double)(drawn >> (32 - digits)), -digits);
+  return (double)((((uint64_t)drawn << 32) | random_word(key, element, bits | DRAW_LOWER_HALF)) >> 11) * 0x1p-53;
 }
 
 // The element of its operand that an element of a view is.

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "ir/ops/ops.h"
+#include "support/draws.h"
 
 // [B, H, T, D] in the wide type; few heads are repeated for as many as the queries have.
 static MlirValue heads_first(NnBuilder *b, const NnAttention *a, MlirValue x, bool repeat) {
@@ -72,13 +73,16 @@ static MlirValue weights_of(NnBuilder *b, const NnAttention *a, MlirOperation op
   return nn_select(b, visible, p, nn_zeros_like(b, p));
 }
 
-// What dropout makes of x, with the draw of the op itself.
+// What dropout makes of x, with the draws of the op itself: those of rows whose length is a multiple of four, so that
+// the words of a block of draws belong to neighbouring keys of one query.
 static MlirValue dropped(NnBuilder *b, const NnAttention *a, MlirOperation op, MlirValue x) {
   if (a->key < 0) return x;
   MlirValue key = mlirOperationGetOperand(op, a->key);
-  NnType type = nn_value_type(x);
-  MlirOperation draw = nn_build(b, NN_OP_random_uniform, 1, &key, 0, NULL, &type);
-  MlirValue kept = nn_compare(b, "ge", mlirOperationGetResult(draw, 0), nn_constant_like(b, x, a->dropout));
+  NnType type = nn_value_type(x), drawn = type;
+  drawn.dim[3] = attention_row_draws(a->n_keys);
+  MlirValue draw = mlirOperationGetResult(nn_build(b, NN_OP_random_uniform, 1, &key, 0, NULL, &drawn), 0);
+  if (drawn.dim[3] > type.dim[3]) draw = nn_slice(b, draw, (const int64_t[4]){0}, type.dim, NULL);
+  MlirValue kept = nn_compare(b, "ge", draw, nn_constant_like(b, x, a->dropout));
   return nn_select(b, kept, nn_scale(b, x, 1 / (1 - a->dropout)), nn_zeros_like(b, x));
 }
 

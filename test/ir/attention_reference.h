@@ -31,11 +31,11 @@ static double dot(const double *x, const double *y, int64_t n) {
   return sum;
 }
 
-// 1/(1-p) where the draw keeps the weight, else 0: random_uniform of f32 or f64 at this element of [B, H, T of q, T of
-// k].
-static double attention_kept(const NnAttention *a, const Tensor *key, int64_t index) {
-  return uniform(key->data, (uint64_t)index, a->dtype == NN_F64 ? NN_F64 : NN_F32) >= a->dropout ? 1 / (1 - a->dropout)
-                                                                                                 : 0;
+// 1/(1-p) where the draw keeps the weight of key j, else 0: random_uniform of f32 or f64 of this row of [B, H, T of q],
+// as long as the keys are many, rounded up to a multiple of four.
+static double attention_kept(const NnAttention *a, const Tensor *key, int64_t row, int64_t j) {
+  double u = uniform(key->data, (uint64_t)(row * ((a->n_keys + 3) / 4 * 4) + j), a->dtype == NN_F64 ? NN_F64 : NN_F32);
+  return u >= a->dropout ? 1 / (1 - a->dropout) : 0;
 }
 
 static bool attention_sees(const NnAttention *a, const Tensor *const *x, int64_t b, int64_t i, int64_t j) {
@@ -80,14 +80,14 @@ static void attention(MlirOperation op, const Tensor *const *x, Tensor *y) {
     if (!a.backward) y[1].data[row] = lse;
     for (int64_t j = 0; j < a.n_keys; j++) {
       int64_t from = attention_row(&a, true, b, h, j);
-      double kept = a.key < 0 ? 1 : attention_kept(&a, x[a.key], row * a.n_keys + j);
+      double kept = a.key < 0 ? 1 : attention_kept(&a, x[a.key], row, j);
       double *to = a.backward ? attention_gradient(&a, y, 2, b, h, j) : y[0].data + at;
       const double *values = a.backward ? x[5]->data + at : x[2]->data + from;
       for (int64_t d = 0; d < a.head_dim; d++) to[d] += p[j] * kept * values[d];
     }
     for (int64_t j = 0; j < a.n_keys && a.backward; j++) {
       int64_t from = attention_row(&a, true, b, h, j);
-      double kept = a.key < 0 ? 1 : attention_kept(&a, x[a.key], row * a.n_keys + j);
+      double kept = a.key < 0 ? 1 : attention_kept(&a, x[a.key], row, j);
       double ds = a.scale * slope[j] * p[j] * (kept * dot(x[5]->data + at, x[2]->data + from, a.head_dim) - dp_p);
       double *dq = attention_gradient(&a, y, 0, b, h, i), *dk = attention_gradient(&a, y, 1, b, h, j);
       for (int64_t d = 0; d < a.head_dim; d++) {

@@ -9,6 +9,7 @@
 
 #include "codegen/kernel/emitted.h"
 #include "runtime/program.h"
+#include "support/draws.h"
 #include "llvm-c/Core.h"
 
 typedef LLVMValueRef Val;
@@ -225,7 +226,7 @@ void template_expand_assembly(LLVMModuleRef module);
 void template_expand_bf16(LLVMModuleRef module);
 
 // ---------------------------------------------------------------------------------------------------------------------
-// template_random.c: Philox 4x32-10 (Salmon et al., SC 2011), with the counters of random_uniform.
+// template_random.c: Philox 4x32-10 (Salmon et al., SC 2011), with the draws of random_uniform.
 
 typedef struct RandomKey {
   Val word[4];
@@ -233,6 +234,8 @@ typedef struct RandomKey {
 RandomKey build_random_key(Build *b, Val row);   // row: pointer to i32[4]
 // 1/(1-p) where the draw of element `index` (i64) keeps it, else 0; `type` f32 or f64, in which the number is drawn.
 Val build_keep(Build *b, const RandomKey *key, Val index, double p, LLVMTypeRef type);
+// The same, f32, of the four elements from DRAW_BLOCK * block on, for the price of one.
+void build_keep_block(Build *b, const RandomKey *key, Val block, double p, Val kept[DRAW_BLOCK]);
 
 // ---------------------------------------------------------------------------------------------------------------------
 // template_attention*.c

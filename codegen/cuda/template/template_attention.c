@@ -129,10 +129,11 @@ void attention_finish(AttentionBlock *x, const RowState *state, const Sums *sums
 }
 
 void attention_drop(AttentionBlock *x, Val tile, Scores s) {
-  for (int t = 0; t < x->n / 8 && x->p.key; t++)
-    for (int i = 0; i < 4; i++)
-      s[t][i] = build_fmul(&x->b, s[t][i],
-                           attention_keep(x, NULL, attention_row(x, i / 2), attention_column(x, tile, t, i % 2)));
+  for (int t = 0; t < x->n / 8 && x->p.key; t++) {
+    Val kept[4];
+    attention_keep(x, NULL, tile, t, false, kept);
+    for (int i = 0; i < 4; i++) s[t][i] = build_fmul(&x->b, s[t][i], kept[i]);
+  }
 }
 
 void attention_forward(LLVMModuleRef module, const Attention *a, const char *name, TemplateLaunch *launch) {

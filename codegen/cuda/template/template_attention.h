@@ -114,8 +114,9 @@ void attention_hide_keys(AttentionBlock *x, Val tile, Scores s);
 void attention_mask_keys(AttentionBlock *x, Val tile, Scores s);
 // i1: the mask shows the key; NULL without one. key: i32, below n_keys
 Val attention_seen(AttentionBlock *x, Val key);
-// What dropout makes of a weight: 1/(1-p) or 0; NULL without it. head: how many after x->head (NULL: 0).
-Val attention_keep(AttentionBlock *x, Val head, Val query, Val key);
+// What dropout makes of a thread's weights of tile t of its scores: 1/(1-p) or 0; NULL without it. head: how many after
+// x->head (NULL: 0). All lanes of the warp take part.
+void attention_keep(AttentionBlock *x, Val head, Val tile, int t, bool keys_are_rows, Val kept[4]);
 // the weights that dropout keeps, scaled
 void attention_drop(AttentionBlock *x, Val tile, Scores s);
 void attention_sums(AttentionBlock *x, Sums *sums);                                     // zero

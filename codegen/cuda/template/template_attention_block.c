@@ -3,6 +3,7 @@
 #include <stddef.h>
 
 #include "codegen/cuda/template/template_attention.h"
+#include "support/draws.h"
 #include "support/integers.h"
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -293,14 +294,44 @@ Val attention_seen(AttentionBlock *x, Val key) {
                        LLVMConstInt(b->i8, 0, false), "");
 }
 
-Val attention_keep(AttentionBlock *x, Val head, Val query, Val key) {
+static Val lane_has(Build *b, int mask) {
+  return build_equal(b, build_and(b, b->lane, build_i32(b, mask)), build_i32(b, mask));
+}
+
+// The lanes that differ in the bit of `mask` exchange: the one without it gets the other's first for its second.
+static void exchange(Build *b, int mask, Val *first, Val *second) {
+  Val has = lane_has(b, mask);
+  Val got = build_shuffle_xor(b, build_select(b, has, *first, *second), mask);
+  *first = build_select(b, has, got, *first);
+  *second = build_select(b, has, *second, got);
+}
+
+// The number of a block of draws: of that query and the DRAW_BLOCK keys among which `key` is.
+static Val block_of_draws(AttentionBlock *x, Val head, Val query, Val key) {
   Build *b = &x->b;
-  if (!x->p.key) return NULL;
-  Val index = build_add(b, build_mul(b, build_i64(b, x->batch), i64_constant(x, x->a->heads)),
-                        build_i64(b, head ? build_add(b, x->head, head) : x->head));
-  index = build_add(b, build_mul(b, index, i64_constant(x, x->a->n_queries)), build_i64(b, query));
-  return build_keep(b, &x->key, build_add(b, build_mul(b, index, i64_constant(x, x->a->n_keys)), build_i64(b, key)),
-                    x->a->dropout, b->f32);
+  const Attention *a = x->a;
+  Val row = build_add(b, build_mul(b, build_i64(b, x->batch), i64_constant(x, a->heads)),
+                      build_i64(b, head ? build_add(b, x->head, head) : x->head));
+  row = build_add(b, build_mul(b, row, i64_constant(x, a->n_queries)), build_i64(b, query));
+  return build_add(b, build_mul(b, row, i64_constant(x, attention_row_draws(a->n_keys) / DRAW_BLOCK)),
+                   build_i64(b, build_div(b, key, DRAW_BLOCK)));
+}
+
+// A lane has two neighbouring columns of two rows eight apart. Where columns are keys, a pair of lanes has two rows'
+// blocks; where rows are, every fourth lane of four has four: each draws one, and they exchange the words.
+void attention_keep(AttentionBlock *x, Val head, Val tile, int t, bool keys_are_rows, Val kept[4]) {
+  Build *b = &x->b;
+  for (int i = 0; i < 4; i++) kept[i] = NULL;
+  if (!x->p.key) return;
+  Val rows[2] = {attention_row(x, 0), attention_row(x, 1)};
+  Val columns[2] = {attention_column(x, tile, t, 0), attention_column(x, tile, t, 1)};
+  Val row = build_select(b, lane_has(b, keys_are_rows ? 8 : 1), rows[1], rows[0]), column = columns[0];
+  if (keys_are_rows) column = build_select(b, lane_has(b, 4), columns[1], columns[0]);
+  Val block = keys_are_rows ? block_of_draws(x, head, column, row) : block_of_draws(x, head, row, column);
+  build_keep_block(b, &x->key, block, x->a->dropout, kept);
+  if (keys_are_rows)
+    for (int w = 0; w < 4; w += 2) exchange(b, 4, &kept[w], &kept[w + 1]);
+  for (int w = 0; w < 2; w++) exchange(b, keys_are_rows ? 8 : 1, &kept[w], &kept[w + 2]);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "codegen/cuda/template/template_attention.h"
+#include "support/draws.h"
 #include "support/integers.h"
 
 enum { WARPS = 4, COLUMNS = 4 };   // COLUMNS times 32 columns of the result to a warp; more are other blocks
@@ -161,7 +162,8 @@ static Val keep(Plain *x, Val head, Val query, Val key) {
   if (!x->p.key) return NULL;
   Val index = build_add(b, build_mul(b, build_i64(b, x->batch), i64(x, x->a->heads)), build_i64(b, head));
   index = build_add(b, build_mul(b, index, i64(x, x->a->n_queries)), build_i64(b, query));
-  return build_keep(b, &x->key, build_add(b, build_mul(b, index, i64(x, x->a->n_keys)), build_i64(b, key)),
+  return build_keep(b, &x->key,
+                    build_add(b, build_mul(b, index, i64(x, attention_row_draws(x->a->n_keys))), build_i64(b, key)),
                     x->a->dropout, x->type);
 }
 

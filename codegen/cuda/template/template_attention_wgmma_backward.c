@@ -97,12 +97,13 @@ void attention_wgmma_backward_q(LLVMModuleRef module, const Attention *a, const 
   begin_tile(&g, s, dp[0]);
   attention_adjust(x, g.pipeline.tile, false, NULL, s, slope);
   attention_mask_keys(x, g.pipeline.tile, s);
-  for (int t = 0; t < x->n / 8; t++)
-    for (int i = 0; i < 4; i++) {
-      Val kept = attention_keep(x, NULL, attention_row(x, i / 2), attention_column(x, g.pipeline.tile, t, i % 2));
-      attention_differentiate(x, &s[t][i], &dp[0][t][i], lse2[i / 2], delta[i / 2], kept,
+  for (int t = 0; t < x->n / 8; t++) {
+    Val kept[4];
+    attention_keep(x, NULL, g.pipeline.tile, t, false, kept);
+    for (int i = 0; i < 4; i++)
+      attention_differentiate(x, &s[t][i], &dp[0][t][i], lse2[i / 2], delta[i / 2], kept[i],
                               a->softcap > 0 ? slope[t][i] : NULL);
-    }
+  }
   end_tile(&g, 1, dp, (int[]){0}, &dq);
   attention_store_gradient(x, &dq, a->scale, x->p.dq, &a->q, x->head);
   attention_end(x, launch);
@@ -135,12 +136,11 @@ void attention_wgmma_backward_kv(LLVMModuleRef module, const Attention *a, const
     attention_column_values(x, &g.columns, 0, g.pipeline.parity, t, lse);
     attention_column_values(x, &g.columns, 1, g.pipeline.parity, t, delta);
     for (int i = 0; i < 2; i++) lse[i] = build_fmul(b, lse[i], build_f32(b, M_LOG2E));
-    for (int i = 0; i < 4; i++) {
-      Val kept = attention_keep(x, g.pipeline.head, attention_column(x, g.pipeline.tile, t, i % 2),
-                                attention_row(x, i / 2));
-      attention_differentiate(x, &s[0][t][i], &s[1][t][i], lse[i % 2], delta[i % 2], kept,
+    Val kept[4];
+    attention_keep(x, g.pipeline.head, g.pipeline.tile, t, true, kept);
+    for (int i = 0; i < 4; i++)
+      attention_differentiate(x, &s[0][t][i], &s[1][t][i], lse[i % 2], delta[i % 2], kept[i],
                               a->softcap > 0 ? slope[t][i] : NULL);
-    }
   }
   end_tile(&g, 2, s, (int[]){1, 0}, sums);
   attention_store_gradient(x, &sums[1], a->scale, x->p.dk, &a->k, x->group);
