@@ -319,7 +319,7 @@ bool nn_has_attr(MlirOperation op, const char *name);
 int64_t nn_attr_i64(MlirOperation op, const char *name, int64_t otherwise);
 double nn_attr_f64(MlirOperation op, const char *name, double otherwise);
 bool nn_attr_bool(MlirOperation op, const char *name, bool otherwise);
-// Copies the string into buf (truncating) and returns buf, or `otherwise` when absent.
+// Copies the string, or `otherwise` when absent, into buf (truncating) and returns buf.
 const char *nn_attr_str(MlirOperation op, const char *name, char *buf, size_t size, const char *otherwise);
 int nn_attr_i64s(MlirOperation op, const char *name, int64_t *out, int max);   // count, -1 when absent
 // The same on a call's dictionary, for shape rules.

@@ -105,8 +105,7 @@ static bool to_bool(MlirAttribute a, bool otherwise) {
 }
 
 static const char *to_str(MlirAttribute a, char *buf, size_t size, const char *otherwise) {
-  if (!nn_attr_is(a, NN_ATTR_STR)) return otherwise;
-  MlirStringRef text = mlirStringAttrGetValue(a);
+  MlirStringRef text = nn_attr_is(a, NN_ATTR_STR) ? mlirStringAttrGetValue(a) : nn_string_ref(otherwise);
   if (size == 0) return buf;
   size_t n = text.length < size ? text.length : size - 1;
   memcpy(buf, text.data, n);
