@@ -27,8 +27,10 @@ for name in ("HOME", "TMPDIR", "ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS", 
         config.environment[name] = os.environ[name]
 if config.sanitize:
     config.available_features.add("sanitize")
-    for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS"):   # 1 would look like a diagnostic
-        config.environment[name] = ":".join(filter(None, ["exitcode=99", os.environ.get(name)]))
+    # An exit status of 1 would look like a diagnostic. Libraries that are loaded into programs of other people, and
+    # those that stand in for the system's, come before the sanitizer.
+    for name, options in (("ASAN_OPTIONS", "exitcode=99:verify_asan_link_order=0"), ("UBSAN_OPTIONS", "exitcode=99")):
+        config.environment[name] = ":".join(filter(None, [options, os.environ.get(name)]))
 ptxas = shutil.which("ptxas", path=config.environment["PATH"])
 if ptxas:
     config.available_features.add("ptxas")
