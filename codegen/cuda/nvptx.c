@@ -31,4 +31,5 @@ const GpuFamily nvptx_family = {
     .kernel_convention = 71,   // ptx_kernel
     .threads = "nvvm.reqntid",
     .blocks = "nvvm.minctasm",
+    .device_scope = "device",
 };

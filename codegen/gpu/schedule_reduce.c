@@ -3,9 +3,9 @@
 // where kept elements are, the threads of a block that differ in threadIdx.y (through shared memory). The order of
 // additions is fixed by the shape.
 //
-// Where there are too few teams for a GPU, the reduced elements are cut into chunks: one launch leaves partial results
-// in the workspace, a second combines them (schedule_reduce_chunks.c). A short row is read once: its elements stay in
-// registers from pass to pass, those of a longer one in shared memory if there is room (schedule_reduce_stash.c). Of
+// Where there are too few teams for a GPU, the reduced elements are cut into chunks: blocks leave partial results in
+// the workspace, and the last one combines them (schedule_reduce_chunks.c). A short row is read once: its elements stay
+// in registers from pass to pass, those of a longer one in shared memory if there is room (schedule_reduce_stash.c). Of
 // longer ones mean and squared differences come from one pass, as do the maximum and the sum of exponentials of a
 // softmax (Milakov and Gimelshein, 2018): a thread keeps moments about the first element that it sees, or the sum for
 // the largest one so far. Moments of threads and chunks are joined by the formula of Chan, Golub and LeVeque (1979), as

@@ -89,7 +89,7 @@ Value launch_combine(Launch *l, const Unit *u, Value x);   // over the threads o
 void launch_if_first(Launch *l);   // opens an if: the first thread of each team, where it has something to do
 void launch_write_kept_results(Launch *l);
 
-// schedule_reduce_chunks.c: partial results in one launch, their combination in the next.
+// schedule_reduce_chunks.c: partial results and their combination, a launch for each stage.
 void schedule_reduce_chunks(GpuModule *m, const Plan *p, EmittedKernel *out);
 
 #endif

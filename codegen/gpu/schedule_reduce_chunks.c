@@ -1,5 +1,5 @@
-// Reductions whose elements are cut into chunks: one launch leaves partial results in the workspace, the next combines
-// them; or only the combination, where a convolution has left them (see schedule_reduce.c).
+// Reductions whose elements are cut into chunks: blocks leave partial results in the workspace, and the last of them
+// combines them; or only the combination, where a convolution has left them (see schedule_reduce.c).
 #include "codegen/gpu/schedule_reduce.h"
 #include "support/integers.h"
 
@@ -26,38 +26,54 @@ static Value chunk_count(Launch *l, Value chunk) {
 
 static Value own_count(Launch *l, NnDtype dtype) { return reduce_splat_count(l->e, dtype, chunk_count(l, l->chunk)); }
 
-static void emit_partials(GpuModule *m, const Plan *p, int stage, EmittedKernel *out) {
-  Emitter e;
-  Launch l;
+static void emit_partials(Launch *l, int stage) {
+  Emitter *e = l->e;
+  const Plan *p = l->p;
   const Reduce *r = &p->r;
-  WorkspaceValue known[MAX_UNITS];
   bool here[MAX_UNITS], write = stage == r->n_stages - 1 && r->has_domain_result;
-  launch_begin(&l, &e, m, p, "partial results of chunks", 2 * stage, p->n_chunks, out);
-  e.workspace = known;
-  e.n_workspace = reduce_workspace_values(r, stage, known);
-  launch_whole_range(&l);
-  block_begin(&e);
-  Value start = emit_index_with(&e, "muli", l.chunk, p->chunk_size),
-        end = emit_index_with(&e, "addi", start, p->chunk_size);
-  if (p->chunk_vector) l.from = start, l.to = emit_index_with(&e, "minui", end, r->vector_extent);
-  else l.low = start, l.high = emit_index_with(&e, "minui", end, r->row_extent);
+  launch_whole_range(l);
+  Value start = emit_index_with(e, "muli", l->chunk, p->chunk_size),
+        end = emit_index_with(e, "addi", start, p->chunk_size);
+  if (p->chunk_vector) l->from = start, l->to = emit_index_with(e, "minui", end, r->vector_extent);
+  else l->low = start, l->high = emit_index_with(e, "minui", end, r->row_extent);
   for (int u = 0; u < r->n_units; u++) here[u] = r->units[u].stage == stage;
-  launch_pass(&l, here, write, own_count);
-  launch_if_first(&l);
-  Value at = partial_index(&l, l.chunk);
+  launch_pass(l, here, write, own_count);
+  launch_if_first(l);
+  Value at = partial_index(l, l->chunk);
   for (int u = 0; u < r->n_units; u++)
-    if (here[u]) emit_store_workspace(&e, r->units[u].dtype, r->units[u].partial, at, l.value[u], !p->columns);
-  if_begin(&e, emit_index_compare_with(&e, "eq", l.chunk, 0));
-  for (int u = 0; u < r->n_units; u++)
-    if (here[u] && r->units[u].kind == UNIT_MEAN)
-      emit_store_workspace(&e, r->units[u].dtype, r->units[u].combined, kept_index(&l, l.outer), l.origin[u],
-                           !p->columns);
-  if_end(&e, 0, NULL, NULL, NULL, NULL);
-  if_end(&e, 0, NULL, NULL, NULL, NULL);
-  block_end(&e);
-  emitter_end(&e);
+    if (here[u]) emit_store_workspace(e, r->units[u].dtype, r->units[u].partial, at, l->value[u], !p->columns);
+  if_end(e, 0, NULL, NULL, NULL, NULL);
 }
 
+// Opens an if: the block that is the last of its chunks to come here. Each counts itself when all its threads have
+// written, in a counter that lasts from launch to launch and that the last one sets back to zero (as NVIDIA's example
+// threadFenceReduction does). A fence on either side: the atomic itself orders nothing.
+static void if_last(Launch *l) {
+  Emitter *e = l->e;
+  const Plan *p = l->p;
+  const char *scope = e->module->target.gpu->device_scope;
+  function_add_array(&e->function, "_done", 1, ENOUGH_BLOCKS, "i32");
+  function_add_array(&e->function, "_last", 3, 1, "i32");
+  emit_effect(e, "llvm.fence", NO_VALUES, "syncscope(\"%s\") acq_rel", scope);
+  schedule_barrier(e);
+  Value most = emit_i32(e, (int32_t)p->n_chunks - 1), zero = emit_i64(e, 0),
+        thread = p->columns ? emit_index(e, "ori", l->rank, l->column) : schedule_number(e, GPU_THREAD_X);
+  if_begin(e, emit_index_compare_with(e, "eq", thread, 0));
+  Value counters = emit(e, 0, "llvm.mlir.addressof", NO_VALUES, "$_done : !llvm.ptr<1>"),
+        group = emit_index_with(e, "divui", schedule_number(e, GPU_BLOCK_X), p->n_chunks),
+        counter = emit(e, e->depth, "llvm.getelementptr", VALUES(counters.id, group.id),
+                       "%%[%%] : (!llvm.ptr<1>, i64) -> !llvm.ptr<1>, i32"),
+        came = emit(e, e->depth, "llvm.atomicrmw", VALUES(counter.id, most.id),
+                    "uinc_wrap %%, %% syncscope(\"%s\") monotonic : !llvm.ptr<1>, i32", scope);
+  emit_effect(e, "llvm.store", VALUES(came.id, schedule_shared(e, "_last", zero, "i32").id),
+              "%%, %% : i32, !llvm.ptr<3>");
+  if_end(e, 0, NULL, NULL, NULL, NULL);
+  schedule_barrier(e);
+  came = emit(e, e->depth, "llvm.load", VALUES(schedule_shared(e, "_last", zero, "i32").id),
+              "%% : !llvm.ptr<3> -> i32");
+  if_begin(e, emit(e, e->depth, "arith.cmpi", VALUES(came.id, most.id), "eq, %%, %% : i32"));
+  emit_effect(e, "llvm.fence", NO_VALUES, "syncscope(\"%s\") acq_rel", scope);
+}
 // Sums over the chunks; the team shares them out. Means are differences from one number, which is `origin` unless they
 // were left so: large ones would lose what sets them apart.
 static Value over_chunks(Launch *l, int unit, bool square, const Value *origin) {
@@ -83,59 +99,78 @@ static Value over_chunks(Launch *l, int unit, bool square, const Value *origin) 
   return acc;
 }
 
-static void emit_combination(GpuModule *m, const Plan *whole, int stage, EmittedKernel *out) {
-  Emitter e;
-  Launch l;
-  Plan p = *whole;
-  if (!p.columns) p.lanes = 1, p.r.lanes = 1, p.team = WARP, p.per_block = 4;   // a warp for each kept element
-  const Reduce *r = &p.r;
-  WorkspaceValue known[MAX_UNITS];
+// The parts of a stage become its results, or what the next stage reads. l->origin: of a mean, where parts are
+// relative.
+static void combine(Launch *l, int stage) {
+  Emitter *e = l->e;
+  const Plan *p = l->p;
+  const Reduce *r = &p->r;
   Value origin = {0}, final[MAX_UNITS];
   bool is_last = stage == r->n_stages - 1;
-  int64_t count = r->row_extent * (p.columns ? 1 : r->vector_extent);
-  launch_begin(&l, &e, m, &p, "combination", 2 * stage + 1, 1, out);
-  e.workspace = known;
-  e.n_workspace = reduce_workspace_values(r, stage, known);
-  block_begin(&e);
+  int64_t count = r->row_extent * (p->columns ? 1 : r->vector_extent);
   IndexMap kept = index_map_kept(r->k);
   for (int u = 0; u < r->n_units; u++) {
     const Unit *unit = &r->units[u];
     if (unit->stage != stage) continue;
     if (unit->kind == UNIT_MEAN)
-      origin = emit_load_workspace(&e, unit->dtype, p.relative ? unit->combined : unit->partial,
-                                   p.relative ? kept_index(&l, l.outer) : partial_index(&l, emit_i64(&e, 0)),
-                                   !p.columns);
-    Value x = launch_combine(&l, unit, over_chunks(&l, u, false, &origin));
+      origin = p->relative
+                   ? l->origin[u]
+                   : emit_load_workspace(e, unit->dtype, unit->partial, partial_index(l, emit_i64(e, 0)), !p->columns);
+    Value x = launch_combine(l, unit, over_chunks(l, u, false, &origin));
     if (unit->kind == UNIT_M2)
-      x = emit_binary(&e, NN_OP_add, unit->dtype, x, launch_combine(&l, unit, over_chunks(&l, u, true, &origin)));
-    if (unit->kind == UNIT_MEAN || unit->kind == UNIT_M2) x = reduce_divide(&e, unit, x, count);
-    x.depth = e.depth;
-    l.value[u] = final[u] = x;   // M2, which comes next, takes the difference
-    if (unit->kind == UNIT_MEAN) final[u] = emit_binary(&e, NN_OP_add, unit->dtype, origin, x);
-    reduce_bind(&e, unit, &kept, final[u]);
+      x = emit_binary(e, NN_OP_add, unit->dtype, x, launch_combine(l, unit, over_chunks(l, u, true, &origin)));
+    if (unit->kind == UNIT_MEAN || unit->kind == UNIT_M2) x = reduce_divide(e, unit, x, count);
+    x.depth = e->depth;
+    l->value[u] = final[u] = x;   // M2, which comes next, takes the difference
+    if (unit->kind == UNIT_MEAN) final[u] = emit_binary(e, NN_OP_add, unit->dtype, origin, x);
+    reduce_bind(e, unit, &kept, final[u]);
   }
-  if (!is_last) {
-    if (p.columns || p.team > WARP) schedule_barrier(&e);   // all have read where the means began
-    else schedule_warp_barrier(&e);
-    launch_if_first(&l);
-    Value at = kept_index(&l, l.outer);
-    for (int u = 0; u < r->n_units; u++)
-      if (r->units[u].stage == stage)
-        emit_store_workspace(&e, r->units[u].dtype, r->units[u].combined, at, final[u], !p.columns);
-    if_end(&e, 0, NULL, NULL, NULL, NULL);
-  } else {
-    // Reductions of earlier stages are read from the workspace.
-    launch_write_kept_results(&l);
+  if (is_last) {   // reductions of earlier stages are read from the workspace
+    launch_write_kept_results(l);
+    return;
   }
+  launch_if_first(l);
+  Value at = kept_index(l, l->outer);
+  for (int u = 0; u < r->n_units; u++)
+    if (r->units[u].stage == stage)
+      emit_store_workspace(e, r->units[u].dtype, r->units[u].combined, at, final[u], !p->columns);
+  if_end(e, 0, NULL, NULL, NULL, NULL);
+}
+
+// A lane of a row holds a copy of what all have.
+static void use_one_lane(Launch *l, Plan *narrow) {
+  Emitter *e = l->e;
+  int lanes = l->p->lanes;
+  if (l->p->columns || lanes == 1) return;
+  *narrow = *l->p;
+  narrow->lanes = narrow->r.lanes = 1;
+  for (int u = 0; u < narrow->r.n_units; u++)
+    if (narrow->r.units[u].kind == UNIT_MEAN)
+      l->origin[u] = emit_take_lanes(e, l->origin[u], element_type(narrow->r.units[u].dtype), lanes, 0, 1, 1);
+  l->p = narrow;
+  schedule_forget(e, 1);
+}
+
+static void emit_stage(GpuModule *m, const Plan *p, int stage, EmittedKernel *out) {
+  Emitter e;
+  Launch l;
+  Plan narrow;
+  WorkspaceValue known[MAX_UNITS];
+  launch_begin(&l, &e, m, p, "partial results of chunks, and their combination", stage, p->n_chunks, out);
+  e.workspace = known;
+  e.n_workspace = reduce_workspace_values(&p->r, stage, known);
+  block_begin(&e);
+  emit_partials(&l, stage);
+  if_last(&l);
+  use_one_lane(&l, &narrow);
+  combine(&l, stage);
+  if_end(&e, 0, NULL, NULL, NULL, NULL);
   block_end(&e);
   emitter_end(&e);
 }
 
 void schedule_reduce_chunks(GpuModule *m, const Plan *p, EmittedKernel *out) {
-  for (int stage = 0; stage < p->r.n_stages; stage++) {
-    emit_partials(m, p, stage, out);
-    emit_combination(m, p, stage, out);
-  }
+  for (int stage = 0; stage < p->r.n_stages; stage++) emit_stage(m, p, stage, out);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -165,6 +200,12 @@ int64_t schedule_combine_plan(const Kernel *k, int64_t rows, int64_t from, int64
 
 void schedule_combine(GpuModule *m, const Kernel *k, int64_t rows, int64_t from, EmittedKernel *out) {
   Plan p;
+  Emitter e;
+  Launch l;
   plan_combine(&p, k, rows, from);
-  emit_combination(m, &p, 0, out);
+  launch_begin(&l, &e, m, &p, "combination", 1, 1, out);
+  block_begin(&e);
+  combine(&l, 0);
+  block_end(&e);
+  emitter_end(&e);
 }

@@ -51,8 +51,8 @@ static void plan_chunks(Plan *p) {
     int64_t bytes = kept * nn_dtype_bytes(u->dtype);
     u->partial = p->bytes;
     p->bytes += divide_up(bytes * p->n_chunks, 64) * 64;
-    u->combined = p->bytes;
-    p->bytes += divide_up(bytes, 64) * 64;
+    u->combined = p->bytes;   // for the stages to come
+    if (r->n_stages > 1) p->bytes += divide_up(bytes, 64) * 64;
   }
 }
 
@@ -144,7 +144,7 @@ CostWork schedule_reduce_work(GpuShared shared, MlirOperation call, const Kernel
     if (p.joined[u] >= 0 && p.r.units[u].kind == UNIT_SUM) rules.joined[rules.n_joined++] = p.r.units[u].value;
   CostWork w = cost_work(call, k->func, &rules);
   if (!p.chunked) return w;
-  w.launches = 2 * p.r.n_stages;    // parts, then their sums
+  w.launches = p.r.n_stages;
   w.bytes += 2 * (double)p.bytes;   // written once and read once
   return w;
 }

@@ -43,6 +43,7 @@ typedef struct GpuFamily {
   unsigned kernel_convention;   // LLVM's number
   const char *threads;          // attribute of a kernel: "x,y,z" threads of its blocks
   const char *blocks;           // of a multiprocessor that are enough
+  const char *device_scope;     // of fences and atomics: all threads of the GPU
 } GpuFamily;
 
 // Of shared memory: bytes that a block may have which is alone on a multiprocessor; each of two that share one.
