@@ -47,7 +47,8 @@ static void emit_partials(Launch *l, int stage) {
 
 // Opens an if: the block that is the last of its chunks to come here. Each counts itself when all its threads have
 // written, in a counter that lasts from launch to launch and that the last one sets back to zero (as NVIDIA's example
-// threadFenceReduction does). A fence on either side: the atomic itself orders nothing.
+// threadFenceReduction does): launches of a function must follow each other, as those of the one lane that computes do,
+// with a module for each instance of a program. A fence on either side: the atomic itself orders nothing.
 static void if_last(Launch *l) {
   Emitter *e = l->e;
   const Plan *p = l->p;

@@ -424,9 +424,14 @@ static EmuFault check_launch(const EmuLaunch *l, char *message, int size) {
   return EMU_BAD_LAUNCH;
 }
 
+// A module's variables in global memory, the counters of blocks, are there once for all instances that a process has of
+// it, where on a GPU each has its own: a launch of one waits until that of another is through and they are zero again.
+static pthread_mutex_t launching = PTHREAD_MUTEX_INITIALIZER;
+
 EmuFault emu_launch(const EmuLaunch *launch, char *message, int size) {
   EmuFault bad = check_launch(launch, message, size);
   if (bad) return bad;
+  pthread_mutex_lock(&launching);
   Shared s = {.launch = launch,
               .blocks = (uint64_t)launch->grid[0] * launch->grid[1] * launch->grid[2],
               .message = message,
@@ -439,5 +444,6 @@ EmuFault emu_launch(const EmuLaunch *launch, char *message, int size) {
     n++;
   run_blocks(&s);
   for (int i = 0; i < n; i++) pthread_join(others[i], NULL);
+  pthread_mutex_unlock(&launching);
   return (EmuFault)atomic_load(&s.fault);
 }

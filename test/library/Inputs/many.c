@@ -60,8 +60,11 @@ void free(void *p) {
 
 // ---------------------------------------------------------------------------------------------------------------------
 
-static unsigned char image[16][16];
-static int32_t label[16];
+#ifndef BATCH
+#define BATCH 16
+#endif
+static unsigned char image[BATCH][16];
+static int32_t label[BATCH];
 static const nnc_tensor inputs[] = {{.name = "image", .type = NNC_TYPE_U8, .data = image},
                                     {.name = "label", .type = NNC_TYPE_I32, .data = label}};
 
@@ -218,8 +221,8 @@ static void test_wandering(void) {
 
 int main(int argc, char **argv) {
   bool only_threads = argc > 1 && !strcmp(argv[1], "threads");   // for an emulated GPU, which takes memory as it likes
-  for (int i = 0; i < 16 * 16; i++) image[i / 16][i % 16] = (unsigned char)(i * 37 % 251);
-  for (int i = 0; i < 16; i++) label[i] = i % 3;
+  for (int i = 0; i < BATCH * 16; i++) image[i / 16][i % 16] = (unsigned char)(i * 37 % 251);
+  for (int i = 0; i < BATCH; i++) label[i] = i % 3;
   if (only_threads) n_steps = 5;
   test_threads();
   test_wandering();
