@@ -177,6 +177,19 @@ static void random_map(MlirModule m, NnDtype t, int64_t rows, int64_t columns) {
   finish(&f, "map", type, 0, NULL, RESULTS(y, u, v));
 }
 
+// Draws where rows do not begin with a block of them, and where an odd number of columns is left out of what is drawn.
+static void random_rows(MlirModule m, NnDtype t, int64_t rows, int64_t columns) {
+  Fn f = fn_begin(m);
+  NnType type = SHAPE(t, rows, columns), wide = SHAPE(t, rows, columns + 3);
+  MlirValue x = arg(&f, type), key = arg(&f, SHAPE(NN_I32, 4));
+  MlirValue u = build(&f, NN_OP_random_uniform, 1, &key, 0, NULL, &type, 0);
+  MlirValue v = build(&f, NN_OP_random_uniform, 1, &key, 0, NULL, &wide, 0);
+  v = nn_slice(&f.b, v, I64S(0, 3), I64S(rows, columns), NULL);
+  MlirValue top = nn_reduce(&f.b, NN_OP_reduce_max, nn_binary(&f.b, NN_OP_add, x, u), 1, I64S(1));
+  MlirValue y = nn_binary(&f.b, NN_OP_sub, nn_binary(&f.b, NN_OP_add, x, v), along(&f, top, type, 0));
+  finish(&f, "row", type, 1, I64S(1), RESULTS(y, u, v));
+}
+
 static void one_hot(MlirModule m, int64_t rows, int64_t classes) {
   Fn f = fn_begin(m);
   NnType type = SHAPE(NN_I32, rows, classes);
@@ -392,6 +405,7 @@ __attribute__((unused)) static void build_float_cases(MlirModule m, NnDtype t) {
     logic(m, t, rows[i][0], rows[i][1]);
     comparisons(m, t, rows[i][0] * rows[i][1]);
     random_map(m, t, rows[i][0], rows[i][1]);
+    random_rows(m, t, rows[i][0], rows[i][1]);
     softmax_row(m, t, rows[i][0], rows[i][1]);
     sums_row(m, t, rows[i][0], rows[i][1]);
     layernorm_row(m, t, rows[i][0], 1, rows[i][1]);
@@ -462,6 +476,7 @@ __attribute__((unused)) static void build_narrow_cases(MlirModule m, NnDtype t) 
   for (int i = 0; i < COUNT(rows); i++) {
     binary_maps(m, t, rows[i][0], rows[i][1]);
     random_map(m, t, rows[i][0], rows[i][1]);
+    random_rows(m, t, rows[i][0], rows[i][1]);
     softmax_row(m, t, rows[i][0], rows[i][1]);
     sums_row(m, t, rows[i][0], rows[i][1]);
     layernorm_row(m, t, 3, rows[i][0], rows[i][1]);
@@ -491,6 +506,7 @@ __attribute__((unused)) static void build_few_cases(MlirModule m, NnDtype t, int
   logic(m, t, rows, columns);
   comparisons(m, t, columns);
   random_map(m, t, rows, columns);
+  random_rows(m, t, rows, columns);
   softmax_row(m, t, rows, columns);
   layernorm_row(m, t, rows, 1, columns);
   moments_column(m, t, 7, rows, columns);
