@@ -32,7 +32,7 @@ typedef struct Plan {
   bool chunked, chunk_vector;
   int64_t n_chunks, chunk_size;   // of rows, or of elements of the vector axis
   int64_t bytes;                  // of the workspace
-  // partial means are differences from an element, which is where the combined mean will be
+  // partial means are differences from the first element, which every block knows
   bool relative;
   int n_stashed;
   Stashed stashed[MAX_STASHED];
