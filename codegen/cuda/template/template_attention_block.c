@@ -306,15 +306,22 @@ static void exchange(Build *b, int mask, Val *first, Val *second) {
   *second = build_select(b, has, *second, got);
 }
 
-// The number of a block of draws: of that query and the DRAW_BLOCK keys among which `key` is.
+// The number of a block of draws: of that query and the DRAW_BLOCK keys among which `key` is. In 32 bits where all have
+// room, which saves registers.
 static Val block_of_draws(AttentionBlock *x, Val head, Val query, Val key) {
   Build *b = &x->b;
   const Attention *a = x->a;
-  Val row = build_add(b, build_mul(b, build_i64(b, x->batch), i64_constant(x, a->heads)),
-                      build_i64(b, head ? build_add(b, x->head, head) : x->head));
-  row = build_add(b, build_mul(b, row, i64_constant(x, a->n_queries)), build_i64(b, query));
-  return build_add(b, build_mul(b, row, i64_constant(x, attention_row_draws(a->n_keys) / DRAW_BLOCK)),
-                   build_i64(b, build_div(b, key, DRAW_BLOCK)));
+  int64_t of_row = attention_row_draws(a->n_keys) / DRAW_BLOCK;
+  bool narrow = (double)a->batch * (double)a->heads * (double)a->n_queries * (double)of_row < INT32_MAX;
+  Val index[] = {x->batch, head ? build_add(b, x->head, head) : x->head, query, build_div(b, key, DRAW_BLOCK)};
+  int64_t extent[] = {0, a->heads, a->n_queries, of_row};
+  Val number = NULL;
+  for (int i = 0; i < 4; i++) {
+    Val at = narrow ? index[i] : build_i64(b, index[i]);
+    Val all = LLVMConstInt(LLVMTypeOf(at), (uint64_t)extent[i], false);
+    number = i ? build_add(b, build_mul(b, number, all), at) : at;
+  }
+  return number;
 }
 
 // A lane has two neighbouring columns of two rows eight apart. Where columns are keys, a pair of lanes has two rows'

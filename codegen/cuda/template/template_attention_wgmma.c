@@ -301,6 +301,8 @@ void attention_wgmma_forward(LLVMModuleRef module, const Attention *a, const cha
   Forward f;
   AttentionBlock *x = &f.x;
   attention_begin(x, module, a, ATTENTION_FORWARD, name, launch);
+  // Beside draws and sums of 64 columns there is room for two; ptxas takes a few registers more if it may.
+  if (a->dropout > 0 && a->head_dim <= 64) build_min_blocks(&x->b, 2);
   Build *b = &x->b;
   wgmma_panels(x, &f.queries, 16 * x->warps, 1, x->p.q, &a->q, a->n_queries, x->head);
   wgmma_panels(x, &f.keys, x->n, 2, x->p.k, &a->k, a->n_keys, x->group);

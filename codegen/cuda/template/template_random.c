@@ -15,10 +15,12 @@ static Val low(Build *b, Val x) { return LLVMBuildTrunc(b->builder, x, b->i32, "
 static Val high(Build *b, Val x) { return low(b, LLVMBuildLShr(b->builder, x, LLVMConstInt(b->i64, 32, false), "")); }
 static Val wide(Build *b, Val x) { return LLVMBuildZExt(b->builder, x, b->i64, ""); }
 
-// The four words of a block. bits: of its high word.
+// The four words of a block, whose number may be an i32. bits: of its high word.
 static void philox(Build *b, const RandomKey *key, Val block, uint32_t bits, Val c[DRAW_BLOCK]) {
   Val k[2] = {key->word[0], key->word[1]};
-  c[0] = low(b, block), c[1] = high(b, block), c[2] = key->word[3], c[3] = key->word[2];
+  bool narrow = LLVMTypeOf(block) == b->i32;
+  c[0] = narrow ? block : low(b, block), c[1] = narrow ? build_i32(b, 0) : high(b, block), c[2] = key->word[3],
+  c[3] = key->word[2];
   if (bits) c[1] = build_or(b, c[1], build_i32(b, (int32_t)bits));
   for (int round = 0; round < 10; round++) {
     Val p0 = build_mul(b, wide(b, c[0]), LLVMConstInt(b->i64, 0xD2511F53u, false)),
