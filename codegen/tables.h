@@ -31,6 +31,9 @@ typedef struct TableLanes {
   NnLane lane;                   // of the step at hand
   LaneClock waiting[NN_LANES];   // steps of the table that the next one of each lane waits for
   LaneClock end;                 // the last step of the table of each lane
+  int n_after;
+  LaneClock *after;            // Owned; of each step of the table: who is over when it is
+  LaneClock known[NN_LANES];   // the same of the last one of each lane
 } TableLanes;
 
 // The arrays of program.c while they are written.

@@ -17,7 +17,7 @@ void tables_begin_lanes(Tables *w, const NnStepList *steps) {
   l->lane_of = allocate_array((size_t)steps->n, sizeof *l->lane_of);
   l->last = allocate_array((size_t)steps->n, sizeof *l->last);
   for (int lane = 0; lane < NN_LANES; lane++) {
-    l->waiting[lane] = lane_clock_none;
+    l->waiting[lane] = l->known[lane] = lane_clock_none;
   }
   l->end = l->settled = lane_clock_none;
 }
@@ -68,16 +68,25 @@ void tables_join_lanes(Tables *w) {
     raise(&l->waiting[NN_LANE_COMPUTE].at[lane], l->end.at[lane]);
 }
 
+// Of several calls that one group does, a later wait may follow from an earlier one.
+static LaneClock take_waits(TableLanes *l, int step) {
+  LaneClock *waiting = &l->waiting[l->lane], *known = &l->known[l->lane];
+  while (l->n_after <= step) *ARRAY_ADD(l->after, l->n_after) = lane_clock_none;
+  LaneClock waits = lanes_waits(waiting, known, l->after);
+  *waiting = lane_clock_none;
+  known->at[l->lane] = l->end.at[l->lane] = step;
+  l->after[step] = *known;
+  return waits;
+}
+
 void tables_add_lane(Tables *w) {
   TableLanes *l = &w->lanes;
   if (!l->lane_of || w->place) return;
   int n = 0;
   Text list = {0};
-  LaneClock *waits = &l->waiting[l->lane];
+  LaneClock waits = take_waits(l, w->n_steps);
   for (int lane = 0; lane < NN_LANES; lane++)
-    if (waits->at[lane] >= 0) text_add(&list, "%s%d", n++ ? "," : "", waits->at[lane]);
-  *waits = lane_clock_none;
-  l->end.at[l->lane] = w->n_steps;
+    if (waits.at[lane] >= 0) text_add(&list, "%s%d", n++ ? "," : "", waits.at[lane]);
   if (l->lane != NN_LANE_COMPUTE) text_add(&w->steps, ",.lane=%s", names[l->lane]);
   if (n) text_add(&w->steps, ",.n_waits=%d,.waits=(const int32_t[]){%s}", n, text_c_string(&list));
   text_free(&list);
@@ -86,6 +95,7 @@ void tables_add_lane(Tables *w) {
 void tables_end_lanes(Tables *w) {
   free(w->lanes.lane_of);
   free(w->lanes.last);
+  free(w->lanes.after);
   ptr_map_free(&w->lanes.of_op);
   w->lanes = (TableLanes){0};
 }

@@ -90,15 +90,22 @@ static bool use_one_lane(int n, const LaneStep *steps) {
   return true;
 }
 
-// The last one in the order that is needed and not known, -1: none.
+// The lane of the last one in the order that is needed and not known, -1: none.
 static int last_unknown(const LaneClock *need, const LaneClock *known) {
   int last = -1;
   for (int lane = 0; lane < NN_LANES; lane++)
-    if (need->at[lane] > known->at[lane]) raise(&last, need->at[lane]);
+    if (need->at[lane] > known->at[lane] && (last < 0 || need->at[lane] > need->at[last])) last = lane;
   return last;
 }
 
 // The last in the order comes first: what stands before it may follow from it, not the other way round.
+LaneClock lanes_waits(const LaneClock *need, LaneClock *known, const LaneClock *after) {
+  LaneClock waits = lane_clock_none;
+  for (int lane; (lane = last_unknown(need, known)) >= 0; join(known, &after[need->at[lane]]))
+    waits.at[lane] = need->at[lane];
+  return waits;
+}
+
 void lanes_find_waits(int n, LaneStep *steps) {
   for (int i = 0; i < n; i++) steps[i].waits = lane_clock_none;
   if (use_one_lane(n, steps)) return;
@@ -111,8 +118,7 @@ void lanes_find_waits(int n, LaneStep *steps) {
     LaneClock need = lane_clock_none, known = of_lane[s->lane];
     for (int t = 0; t < s->n_touches; t++)
       if (s->touches[t].begin < s->touches[t].end) add_needed(&m, &s->touches[t], steps, &need);
-    for (int last; (last = last_unknown(&need, &known)) >= 0; join(&known, &after[last]))
-      s->waits.at[steps[last].lane] = last;
+    s->waits = lanes_waits(&need, &known, after);
     known.at[s->lane] = i;
     after[i] = of_lane[s->lane] = known;
     for (int written = 0; written < 2; written++)

@@ -54,6 +54,9 @@ typedef struct LaneStep {
 
 // Seconds from the begin of n steps with waits, all lanes idle, to the end of all. over: when each is, may be NULL.
 double lanes_makespan(int n, const LaneStep *steps, const double *seconds, double *over);
+// Those of `need` that are not known and that no other implies; `known` gets them and what they imply. after: of each
+// step, who is over when it is.
+LaneClock lanes_waits(const LaneClock *need, LaneClock *known, const LaneClock *after);
 // Sets the waits of n steps in the order: for each two steps that touch the same bytes, one of them writing, that the
 // first is over when the second starts, with no wait that the others imply.
 void lanes_find_waits(int n, LaneStep *steps);
