@@ -64,12 +64,13 @@ typedef struct FuseGroup {
   uint32_t axes;           // reduced axes; 0: a map
   unsigned phases;         // FusePhase mask
   bool has_view;           // a member reads through a transpose
+  bool joined;             // of columns' sums of what a kernel reads and of what it writes
   int position;            // in the topological order of groups
 } FuseGroup;
 
 typedef struct FuseGraph {
-  bool alone;           // each op is to be a kernel of its own, with its sources, broadcasts and views
-  bool updates_apart;   // an update that could not be done in place stays out of a kernel
+  bool alone;          // each op is to be a kernel of its own, with its sources, broadcasts and views
+  bool few_launches;   // an update that could not be done in place stays out of a kernel; sums around a kernel are one
   MlirOperation func;
   MlirBlock block;
   int n;
@@ -97,7 +98,7 @@ void fuse_prepare(MlirOperation func);
 
 // ---- fuse_graph.c ----
 // false after reporting an op that has no place in a kernel
-bool fuse_graph_build(FuseGraph *g, MlirOperation func, bool alone, bool updates_apart);
+bool fuse_graph_build(FuseGraph *g, MlirOperation func, bool alone, bool few_launches);
 void fuse_graph_free(FuseGraph *g);
 int64_t fuse_value_bytes(const FuseGraph *g, int value);
 

@@ -416,8 +416,8 @@ static void read_op(FuseGraph *g, int i, MlirOperation op) {
   }
 }
 
-bool fuse_graph_build(FuseGraph *g, MlirOperation func, bool alone, bool updates_apart) {
-  *g = (FuseGraph){.alone = alone, .updates_apart = updates_apart, .func = func, .block = nn_function_body(func)};
+bool fuse_graph_build(FuseGraph *g, MlirOperation func, bool alone, bool few_launches) {
+  *g = (FuseGraph){.alone = alone, .few_launches = few_launches, .func = func, .block = nn_function_body(func)};
   NN_FOREACH_OP (op, g->block) g->n++;
   g->ops = allocate_array((size_t)g->n, sizeof *g->ops);
   int i = 0;

@@ -76,7 +76,7 @@ static bool is_spread(const FuseEdge *order, const FuseGraph *g, const FuseGroup
 }
 
 static bool edge_is_fusible(const FuseEdge *e, const FuseGraph *g, const FuseGroup *merged) {
-  if (e->via == FUSE_ORDER) return !g->updates_apart || !is_spread(e, g, merged);
+  if (e->via == FUSE_ORDER) return !g->few_launches || !is_spread(e, g, merged);
   if (e->via == FUSE_DIRECT) return true;
   if (e->via == FUSE_VIEW || !merged->axes || !fuse_group_is_row(merged)) return false;
   NnType kept = kept_shape(merged);
@@ -278,6 +278,80 @@ static int find_host(FuseGraph *g, int op, int after) {
   return best;
 }
 
+// A group that adds up along the columns of a space of this shape, or -1.
+static int sum_of_columns(FuseGraph *g, int op, const NnType *shape) {
+  int root = fuse_find(g, op);
+  const FuseGroup *group = &g->groups[root];
+  if (g->ops[root].klass != FUSE_NODE || !group->axes || fuse_group_is_row(group)) return -1;
+  return nn_shape_equal(group->shape, shape) ? root : -1;
+}
+
+static bool group_reads(FuseGraph *g, int root, int value) {
+  for (int m = g->groups[root].first; m >= 0; m = g->next[m]) {
+    const FuseOp *o = &g->ops[m];
+    for (int e = o->first_in; e < o->first_in + o->n_in; e++)
+      if (g->edges[e].value == value && g->edges[e].via != FUSE_VIEW) return true;
+  }
+  return false;
+}
+
+// How many values of that shape both groups read.
+static int count_read_by_both(FuseGraph *g, int a, int b, const NnType *shape) {
+  int count = 0, stamp = ++g->value_stamp_now;
+  for (int m = g->groups[a].first; m >= 0; m = g->next[m]) {
+    for (int e = g->ops[m].first_in; e < g->ops[m].first_in + g->ops[m].n_in; e++) {
+      const FuseEdge *read = &g->edges[e];
+      if (read->value < 0 || read->via != FUSE_DIRECT || g->value_stamp[read->value] == stamp) continue;
+      g->value_stamp[read->value] = stamp;
+      count += nn_shape_equal(g->value_types[read->value], shape) && group_reads(g, b, read->value);
+    }
+  }
+  return count;
+}
+
+// The group of columns' sums, `sum` and joined ones aside, that has the most operands in common with the kernel `root`.
+static int sums_of_operands(FuseGraph *g, int root, int sum) {
+  const NnType *shape = g->groups[sum].shape;
+  int best = -1, best_count = 0;
+  for (int m = g->groups[root].first; m >= 0; m = g->next[m]) {
+    for (int e = g->ops[m].first_in; e < g->ops[m].first_in + g->ops[m].n_in; e++) {
+      const FuseEdge *read = &g->edges[e];
+      if (read->from < 0 || read->via != FUSE_DIRECT || !nn_shape_equal(g->value_types[read->value], shape)) continue;
+      const FuseOp *from = &g->ops[read->from];
+      for (int s = from->first_out; s < from->first_out + from->n_out; s++) {
+        const FuseEdge *other = &g->edges[g->out[s]];
+        int a = other->value == read->value && other->via == FUSE_DIRECT ? sum_of_columns(g, other->to, shape) : -1;
+        if (a < 0 || a == sum || a == best || g->groups[a].joined) continue;
+        int count = count_read_by_both(g, a, root, shape);
+        if (count > best_count) best = a, best_count = count;
+      }
+    }
+  }
+  return best;
+}
+
+// Sums over the columns of what a kernel reads and of what it writes (a layer norm's gradient: those of its scale and
+// shift, and the bias's before it) are one launch: both can be had as soon as the kernel has run, and no value lives
+// longer than until then. Once for each: in a row of kernels, each of which reads what the last one wrote, all sums
+// would become one, and all values would live until then.
+static bool merge_sums_around(FuseGraph *g) {
+  bool changed = false;
+  for (int i = 0; i < g->n; i++) {
+    const FuseOp *o = &g->ops[i];
+    if (o->klass != FUSE_NODE) continue;
+    for (int s = o->first_out; s < o->first_out + o->n_out; s++) {
+      const FuseEdge *edge = &g->edges[g->out[s]];
+      if (edge->value < 0 || edge->via != FUSE_DIRECT || fuse_find(g, edge->to) == fuse_find(g, i)) continue;
+      int sum = sum_of_columns(g, edge->to, g->value_types[edge->value]);
+      if (sum < 0 || g->groups[sum].joined || g->groups[sum].phases != g->groups[fuse_find(g, i)].phases) continue;
+      int other = sums_of_operands(g, fuse_find(g, i), sum);
+      if (other < 0 || !try_merge(g, other, sum, false, FUSE_BUFFERS)) continue;
+      changed = g->groups[fuse_find(g, sum)].joined = true;
+    }
+  }
+  return changed;
+}
+
 // What `recompute` makes for a library op to read becomes a result of a kernel that reads the same values anyway.
 static void place_recomputed(FuseGraph *g) {
   for (int i = 0; i < g->n; i++) {
@@ -295,6 +369,7 @@ void fuse_groups_merge(FuseGraph *g) {
   for (int round = 0; round < 3; round++) {
     bool changed = merge_with_producers(g);
     changed |= merge_siblings(g);
+    if (g->few_launches) changed |= merge_sums_around(g);
     if (!changed) break;
   }
   place_recomputed(g);
@@ -347,15 +422,6 @@ static void walk_cone(FuseGraph *g, int op, int root, Cone *cone) {
     if (cone->n == 16 || cone->work > 8) cone->legal = false;
     else cone->leaf[cone->n++] = edge->value;
   }
-}
-
-static bool group_reads(FuseGraph *g, int root, int value) {
-  for (int m = g->groups[root].first; m >= 0; m = g->next[m]) {
-    const FuseOp *o = &g->ops[m];
-    for (int e = o->first_in; e < o->first_in + o->n_in; e++)
-      if (g->edges[e].value == value && g->edges[e].via != FUSE_VIEW) return true;
-  }
-  return false;
 }
 
 static FusePhase last_phase_of_value(FuseGraph *g, int value) {

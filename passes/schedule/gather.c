@@ -107,10 +107,10 @@ static void write_order(Gather *g) {
       if ((g->early[i] && g->n_early > 1 ? 0 : g->waits[i] && g->n_waiting > 1 ? 2 : 1) == part) g->exec[n++] = i;
 }
 
-static int64_t arena(PlanProgram *p, const int *exec, int64_t *peak) {
+static int64_t arena(PlanProgram *p, const int *exec, int64_t work, int64_t *peak) {
   PlanLayout l;
   plan_layout_build(p, exec, p->n_steps, PLAN_INPLACE_DECIDE, &l);
-  plan_layout_place(p, &l, 0, PLAN_SHORT);
+  plan_layout_place(p, &l, 0, work);
   int64_t bytes = l.arena;
   *peak = plan_layout_peak(p, &l);
   plan_layout_free(&l);
@@ -126,10 +126,11 @@ static int64_t peak(PlanProgram *p) {
 }
 
 static bool fits(const Gather *g) {
-  int64_t old_peak = peak(g->p), new_peak, new = arena(g->p, g->exec, &new_peak);
+  int64_t old_peak = peak(g->p), new_peak, new = arena(g->p, g->exec, PLAN_SHORT, &new_peak);
   if (new <= g->room) return true;
   if (new_peak > old_peak) return false;
-  return new <= old_peak || new <= arena(g->p, NULL, &old_peak);   // no arena is smaller than its peak
+  if (new > old_peak) new = arena(g->p, g->exec, PLAN_LONG, &new_peak);       // as the plan will be searched for
+  return new <= old_peak || new <= arena(g->p, NULL, PLAN_LONG, &old_peak);   // no arena is smaller than its peak
 }
 
 // What shows its results, too.
