@@ -135,6 +135,7 @@ static void read_attention(MlirOperation op, NncAttention *out) {
   *out = (NncAttention){.dtype = (NncDtype)a.dtype,
                         .backward = a.backward,
                         .packed = a.packed,
+                        .joined = a.joined,
                         .causal = a.causal,
                         .heads_last = a.heads_last,
                         .masked = a.mask >= 0,
@@ -161,9 +162,9 @@ static void write_attention(const NncAttention *a, int64_t scratch, Text *fields
            a->packed, a->causal, a->heads_last, a->masked, (long long)a->batch, (long long)a->heads,
            (long long)a->groups, (long long)a->n_queries, (long long)a->n_keys, (long long)a->head_dim, a->scale,
            a->dropout, (long long)scratch);
-  if (a->biased || a->window > 0 || a->softcap > 0)
-    text_add(fields, ", %d,%lld,%lld, %lld,%.17g", a->biased, (long long)a->bias_batch, (long long)a->bias_head,
-             (long long)a->window, a->softcap);
+  if (a->biased || a->window > 0 || a->softcap > 0 || a->joined)
+    text_add(fields, ", %d,%lld,%lld, %lld,%.17g,%d", a->biased, (long long)a->bias_batch, (long long)a->bias_head,
+             (long long)a->window, a->softcap, a->joined);
   text_add(label, "%lld of %lldx%lldx%lld", (long long)(a->batch * a->heads), (long long)a->n_queries,
            (long long)a->n_keys, (long long)a->head_dim);
 }

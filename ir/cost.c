@@ -49,8 +49,13 @@ double nn_op_flops(MlirOperation op) {
 double nn_op_bytes(MlirOperation op) {
   double sum = 0;
   NnType t;
-  for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++)
+  for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++) {
+    bool before = false;   // what is given twice is read once
+    for (intptr_t k = 0; k < i; k++)
+      before |= mlirValueEqual(mlirOperationGetOperand(op, i), mlirOperationGetOperand(op, k));
+    if (before) continue;
     if (nn_type_from_mlir(mlirValueGetType(mlirOperationGetOperand(op, i)), &t)) sum += (double)nn_type_bytes(&t);
+  }
   for (intptr_t i = 0; i < mlirOperationGetNumResults(op); i++)
     if (nn_type_from_mlir(mlirValueGetType(mlirOperationGetResult(op, i)), &t)) sum += (double)nn_type_bytes(&t);
   return sum;

@@ -369,6 +369,7 @@ typedef struct NnAttention {
   NnDtype dtype;
   bool backward, causal, heads_last;   // heads_last: q[B, T, H, D] instead of q[B, H, T, D]
   bool packed;                         // the gradients are one tensor, those of each token side by side
+  bool joined;                         // so are q, k and v: operands 0, 1 and 2 have all their heads
   int64_t batch, heads, groups, n_queries, n_keys, head_dim;   // groups: heads of keys and values
   double scale, dropout;
   int mask, bias, key;   // operands; -1: none
@@ -376,6 +377,7 @@ typedef struct NnAttention {
   double softcap;        // scores s become softcap tanh(s / softcap), before the bias; 0: they do not
 } NnAttention;
 NnAttention nn_attention_of(MlirOperation op);
+int64_t nn_attention_first_head(const NnAttention *a, int operand);   // of q, k or v (0, 1, 2), if joined
 // The scores [B, H, queries, keys], which only nn_expand_differentiable and the gradient of a bias make as a tensor.
 NnType nn_attention_scores(MlirOperation op);
 // pairs of a query and a key that it may see by the causal rule, over batch and heads

@@ -13,8 +13,9 @@
 // bf16 and f16 become f32 tile by tile; dk and dv are summed in f32 for a part at a time.
 enum { TILE_QUERIES = 64, TILE_KEYS = 64, BLOCK_ROWS = 6, KEYS_OF_UNIT = 256 };
 
-// Where the operands lie: strides in elements; q stands for o and its gradient, k for v; the gradients of q, and those
-// of k and v, lie as to_q and to_k say.
+// Where the operands lie: strides in elements; k stands for v, of_o is of o and its
+// gradient; the gradients of q, and those of k
+// and v, lie as to_q and to_k say.
 typedef struct Strides {
   int64_t batch, head, row;
 } Strides;
@@ -26,7 +27,7 @@ static Strides strides_of(const NncAttention *a, int64_t heads, int64_t tokens) 
 
 typedef struct Problem {
   NncAttention a;
-  Strides q, k, to_q, to_k;
+  Strides q, k, of_o, to_q, to_k;
   const void *in_q, *in_k, *in_v, *in_o, *in_do;
   const uint8_t *mask;   // NULL: none
   const void *bias;      // as T; NULL: none
@@ -115,13 +116,26 @@ static int64_t bytes_of_thread(const NncAttention *a) {
 
 int64_t nnc_attention_scratch(const NncAttention *a) { return nnc_library_threads() * bytes_of_thread(a); }
 
-static void place_packed(Problem *p, char *gradients) {
+// The first element of a head where each token has all heads of q, then those of k and v.
+static void *head_of(const NncAttention *a, const void *x, int64_t head) {
+  return (char *)x + head * a->head_dim * (is_narrow(a) ? 2 : element_bytes(a));
+}
+
+static void place_packed(Problem *p, void *gradients) {
   const NncAttention *a = &p->a;
-  int64_t bytes = is_narrow(a) ? 2 : element_bytes(a), row = (a->heads + 2 * a->groups) * a->head_dim;
+  int64_t row = (a->heads + 2 * a->groups) * a->head_dim;
   p->to_q = p->to_k = (Strides){a->n_queries * row, a->head_dim, row};
   p->dq = gradients;
-  p->dk = gradients + a->heads * a->head_dim * bytes;
-  p->dv = gradients + (a->heads + a->groups) * a->head_dim * bytes;
+  p->dk = head_of(a, gradients, a->heads);
+  p->dv = head_of(a, gradients, a->heads + a->groups);
+}
+
+static void place_joined(Problem *p) {
+  const NncAttention *a = &p->a;
+  int64_t heads = a->heads + 2 * a->groups;
+  p->q = strides_of(a, heads, a->n_queries), p->k = strides_of(a, heads, a->n_keys);
+  p->in_k = head_of(a, p->in_k, a->heads);
+  p->in_v = head_of(a, p->in_v, a->heads + a->groups);
 }
 
 static Problem problem_of(const NncAttention *a, void *const *buffers, void *workspace) {
@@ -131,9 +145,10 @@ static Problem problem_of(const NncAttention *a, void *const *buffers, void *wor
                .columns = tile_columns(a),
                .workspace = workspace,
                .bytes_of_thread = bytes_of_thread(a)};
-  p.to_q = p.q, p.to_k = p.k;
+  p.to_q = p.of_o = p.q, p.to_k = p.k;
   int n = 0;
   p.in_q = buffers[n++], p.in_k = buffers[n++], p.in_v = buffers[n++];
+  if (a->joined) place_joined(&p);
   if (a->backward) p.in_o = buffers[n++], p.lse = buffers[n++], p.in_do = buffers[n++];
   if (a->masked) p.mask = buffers[n++];
   if (a->biased) p.bias = buffers[n++];

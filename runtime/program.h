@@ -126,7 +126,8 @@ typedef struct NncMatmul {   // C[b] = A[b] (m x k) * B[b] (k x n), or C[b] += t
 // biased and where dropout > 0. bias, of the type of lse, is added to the scores; its element (batch, head, query, key)
 // is bias_batch batch + bias_head head + query n_keys + key. -infinity hides a key. packed: the gradients are one
 // buffer, (batch, n_queries, (heads + 2 groups) head_dim): of each token dq of all heads, then dk, then dv; n_keys is
-// n_queries then.
+// n_queries then. joined (with heads_last): so are the buffers of q, k and v, of each token q of all heads, then k,
+// then v; mostly the same three times, of which each is read where it is.
 typedef struct NncAttention {
   NncDtype dtype;                                      // lse (batch, heads, n_queries) has the same
   bool backward, packed, causal, heads_last, masked;   // causal: query i sees keys 0 .. i + n_keys - n_queries
@@ -137,6 +138,7 @@ typedef struct NncAttention {
   int64_t bias_batch, bias_head;   // elements; 0: the same for all
   int64_t window;                  // query i sees keys less than that far away from i + n_keys - n_queries; 0: all
   double softcap;                  // scores s become softcap tanh(s / softcap), before the bias; 0: they do not
+  bool joined;
 } NncAttention;
 
 // What goes along an axis: (outer, length, inner) to (outer, count, inner). Buffers: operands, result.

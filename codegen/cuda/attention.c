@@ -16,6 +16,11 @@ static AttentionStrides strides(const NncAttention *a, int64_t heads, int64_t to
                        : (AttentionStrides){heads * tokens * d, tokens * d, d};
 }
 
+static AttentionStrides packed_strides(const NncAttention *a) {
+  int64_t row = (a->heads + 2 * a->groups) * a->head_dim;
+  return (AttentionStrides){a->n_queries * row, a->head_dim, row};
+}
+
 // Bytes from the start of its buffer, where it is an alias.
 static int64_t operand_shift(MlirValue v) {
   int64_t shift = 0;
@@ -63,6 +68,7 @@ static Attention attention_of(const CudaTarget *target, MlirOperation op, const 
                  .head_dim = (int)r.head_dim,
                  .backward = r.backward,
                  .packed = r.packed,
+                 .joined = r.joined,
                  .causal = r.causal,
                  .masked = r.masked,
                  .biased = r.biased,
@@ -74,6 +80,12 @@ static Attention attention_of(const CudaTarget *target, MlirOperation op, const 
                  .dropout = r.dropout};
   a.q = a.o = strides(&r, r.heads, r.n_queries);
   a.k = a.v = strides(&r, r.groups, r.n_keys);
+  a.dq = a.q, a.dk = a.k;
+  if (r.packed) a.dq = a.dk = packed_strides(&r);
+  if (r.joined) {
+    int64_t heads = r.heads + 2 * r.groups;
+    a.q = strides(&r, heads, r.n_queries), a.k = a.v = strides(&r, heads, r.n_keys);
+  }
   a.plain = !cuda_has_tensor_cores(target) || !attention_supported(&a) || !is_aligned(op);
   if (a.plain && a.type == TILE_TF32) a.type = TILE_F32;
   a.wgmma = cuda_has_wgmma(target) && attention_wgmma_supported(&a);
@@ -91,12 +103,13 @@ static char *symbol_of(const Attention *a) {
                    ? copy_string("")
                    : text_format("%s%lldx%lld_w%lld_c%016llx_", a->biased ? "b" : "", (long long)a->bias_batch,
                                  (long long)a->bias_head, (long long)a->window, bits(a->softcap));
-  char *symbol = text_format("attention%s_%s_%lldx%lldx%lldx%lldx%lldx%d_%s%s%s%s%s%s_%ss%016llx_p%016llx",
+  char *symbol = text_format("attention%s_%s_%lldx%lldx%lldx%lldx%lldx%d_%s%s%s%s%s%s%s_%ss%016llx_p%016llx",
                              a->backward ? "_grad" : "", tile_name(a->type), (long long)a->batch, (long long)a->heads,
                              (long long)a->groups, (long long)a->n_queries, (long long)a->n_keys, a->head_dim,
-                             a->q.row == a->head_dim ? "bhtd" : "bthd", a->causal ? "_causal" : "",
-                             a->masked ? "_masked" : "", a->packed ? "_packed" : "", a->plain ? "_plain" : "",
-                             a->wgmma ? "_wgmma" : "", more, bits(a->scale), bits(a->dropout));
+                             a->o.row == a->head_dim ? "bhtd" : "bthd", a->causal ? "_causal" : "",
+                             a->joined ? "_joined" : "", a->masked ? "_masked" : "", a->packed ? "_packed" : "",
+                             a->plain ? "_plain" : "", a->wgmma ? "_wgmma" : "", more, bits(a->scale),
+                             bits(a->dropout));
   free(more);
   return symbol;
 }
@@ -137,10 +150,10 @@ static const char *arithmetic(const Attention *a) {
 }
 
 static void comment(const Attention *a, const char *name, Text *t) {
-  text_add(t, "// %s: %s of %lld x %lld heads (%lld of keys), %lld queries, %lld keys of %d%s%s\n", name,
+  text_add(t, "// %s: %s of %lld x %lld heads (%lld of keys), %lld queries, %lld keys of %d%s%s%s\n", name,
            a->backward ? "gradients of attention" : "attention", (long long)a->batch, (long long)a->heads,
            (long long)a->groups, (long long)a->n_queries, (long long)a->n_keys, a->head_dim,
-           a->causal ? ", causal" : "", a->packed ? ", side by side" : "");
+           a->causal ? ", causal" : "", a->joined ? ", side by side" : "", a->packed ? ", gradients side by side" : "");
   text_add(t, "// recomputes %s%s\n", a->backward ? "the probabilities" : "nothing",
            a->backward && a->dropout > 0 ? " and the draws of the dropout" : "");
   text_add(t, "// %s%s\n", arithmetic(a),

@@ -7,14 +7,16 @@
 
 enum { FORWARD = 3, BACKWARD = 6 };   // operands before the optional ones: q, k, v; q, k, v, o, lse, do
 
-// From operand types alone, without attributes but the layout; false: operands behind the n_needed first that are
-// neither mask, bias nor key.
-static bool nn_attention_read(int n, const NnType *operand, int n_needed, bool heads_last, NnAttention *out) {
+// From operand types alone, without attributes but the layout and the heads of q where q, k and v are joined (0: they
+// are not); false: operands behind the n_needed first that are neither mask, bias nor key.
+static bool nn_attention_read(int n, const NnType *operand, int n_needed, bool heads_last, int64_t joined,
+                              NnAttention *out) {
   int heads = heads_last ? 2 : 1, tokens = heads_last ? 1 : 2;
   const NnType *q = &operand[0], *k = &operand[1];
   *out = (NnAttention){.batch = q->dim[0],
-                       .heads = q->dim[heads],
-                       .groups = k->dim[heads],
+                       .heads = joined ? joined : q->dim[heads],
+                       .groups = joined ? (k->dim[heads] - joined) / 2 : k->dim[heads],
+                       .joined = joined != 0,
                        .n_queries = q->dim[tokens],
                        .n_keys = k->dim[tokens],
                        .head_dim = q->dim[3],
@@ -38,7 +40,8 @@ NnAttention nn_attention_of(MlirOperation op) {
   char layout[8];
   bool packed = nn_op_of(op) == NN_OP_attention_grad_packed, backward = packed || nn_op_of(op) == NN_OP_attention_grad;
   nn_attention_read(n, operand, backward ? BACKWARD : FORWARD,
-                    !strcmp(nn_attr_str(op, "layout", layout, sizeof layout, "bhtd"), "bthd"), &a);
+                    !strcmp(nn_attr_str(op, "layout", layout, sizeof layout, "bhtd"), "bthd"),
+                    nn_attr_i64(op, "heads", 0), &a);
   a.backward = backward;
   a.packed = packed;
   a.causal = nn_attr_bool(op, "causal", false);
@@ -47,6 +50,10 @@ NnAttention nn_attention_of(MlirOperation op) {
   a.window = nn_attr_i64(op, "window", 0);
   a.softcap = nn_attr_f64(op, "softcap", 0);
   return a;
+}
+
+int64_t nn_attention_first_head(const NnAttention *a, int operand) {
+  return operand == 0 ? 0 : operand == 1 ? a->heads : a->heads + a->groups;
 }
 
 // What all three ops check: q, k, v, what is optional, attributes.
@@ -59,7 +66,12 @@ static bool check(NnOpCall *c, int n_needed, NnAttention *a) {
   for (int i = 0; i < 3; i++)
     if (!nn_need_float(c, i) || !nn_need_rank(c, i, 4) || !nn_need_same_dtype(c, 0, i)) return false;
   const NnType *q = &c->operand[0], *k = &c->operand[1], *v = &c->operand[2];
-  bool complete = nn_attention_read(c->n_operands, c->operand, n_needed, !strcmp(layout, "bthd"), a);
+  int64_t joined = nn_call_i64(c, "heads", 0);
+  if (joined && strcmp(layout, "bthd")) return nn_fail(c, "heads goes with layout bthd, found %s", layout);
+  if (joined < 0 || (joined && (joined > q->dim[2] - 2 || (q->dim[2] - joined) % 2 || !nn_type_equal(q, k))))
+    return nn_fail(c, "%lld heads of queries are no part of q %s and k %s, which have those of keys and values, too",
+                   (long long)joined, nn_text(q).text, nn_text(k).text);
+  bool complete = nn_attention_read(c->n_operands, c->operand, n_needed, !strcmp(layout, "bthd"), joined, a);
   if (!nn_type_equal(k, v)) return nn_fail(c, "keys and values differ: k %s, v %s", nn_text(k).text, nn_text(v).text);
   if (q->dim[0] != k->dim[0] || q->dim[3] != k->dim[3])
     return nn_fail(c, "queries and keys differ in batch or head dimension: q %s, k %s", nn_text(q).text,
@@ -94,6 +106,13 @@ static bool check(NnOpCall *c, int n_needed, NnAttention *a) {
   return (p > 0) == (a->key >= 0) || nn_fail(c, "dropout and a key go together");
 }
 
+// q, k or v alone.
+static NnType type_alone(const NnOpCall *c, const NnAttention *a, int operand) {
+  NnType t = c->operand[operand];
+  if (a->joined) t.dim[2] = operand == 0 ? a->heads : a->groups;
+  return t;
+}
+
 // Statistics and sums are of the wide type.
 static NnType statistics_type(const NnAttention *a) {
   return (NnType){.dtype = nn_dtype_wide(a->dtype), .rank = 3, .dim = {a->batch, a->heads, a->n_queries}};
@@ -103,16 +122,16 @@ bool nn_infer_attention(NnOpCall *c, int n_results, NnType *result) {
   (void)n_results;
   NnAttention a;
   if (!check(c, FORWARD, &a)) return false;
-  result[0] = c->operand[0];
+  result[0] = type_alone(c, &a, 0);
   result[1] = statistics_type(&a);
   return true;
 }
 
 static bool check_grad(NnOpCall *c, NnAttention *a) {
   if (!check(c, BACKWARD, a)) return false;
-  NnType statistics = statistics_type(a);
+  NnType statistics = statistics_type(a), o = type_alone(c, a, 0);
   for (int i = 3; i < BACKWARD; i++) {
-    const NnType *wanted = i == 4 ? &statistics : &c->operand[0];
+    const NnType *wanted = i == 4 ? &statistics : &o;
     if (!nn_type_equal(&c->operand[i], wanted))
       return nn_fail(c, "operand %d must be %s, found %s", i, nn_text(wanted).text, nn_text(&c->operand[i]).text);
   }
@@ -123,7 +142,7 @@ bool nn_infer_attention_grad(NnOpCall *c, int n_results, NnType *result) {
   (void)n_results;
   NnAttention a;
   if (!check_grad(c, &a)) return false;
-  for (int i = 0; i < 3; i++) result[i] = c->operand[i];
+  for (int i = 0; i < 3; i++) result[i] = type_alone(c, &a, i);
   return true;
 }
 
@@ -140,15 +159,25 @@ bool nn_infer_attention_grad_packed(NnOpCall *c, int n_results, NnType *result) 
   return true;
 }
 
+// The gradient of operand 0, 1 or 2 from that of q, k or v alone.
+static MlirValue gradient_of_operand(NnVjp *v, const NnAttention *a, int operand, MlirValue d) {
+  if (!a->joined) return d;
+  int64_t low[4] = {0}, high[4] = {0}, none[4] = {0}, heads = operand == 0 ? a->heads : a->groups;
+  low[2] = nn_attention_first_head(a, operand);
+  high[2] = a->heads + 2 * a->groups - low[2] - heads;
+  return nn_pad(v->b, d, low, high, none, 0);
+}
+
 void nn_vjp_attention(NnVjp *v) {
   if (nn_value_is_null(v->cotangent[0])) return;
   MlirValue operand[NN_MAX_OPERANDS] = {v->operand[0], v->operand[1], v->operand[2],
                                         v->result[0],  v->result[1],  v->cotangent[0]};
   for (int i = FORWARD; i < v->n_operands; i++) operand[BACKWARD - FORWARD + i] = v->operand[i];
   MlirValue dq = nn_build_like(v->b, NN_OP_attention_grad, v->op, BACKWARD - FORWARD + v->n_operands, operand, NULL);
-  for (int i = 0; i < 3; i++)
-    if (v->needed[i]) v->operand_cotangent[i] = mlirOperationGetResult(nn_value_def(dq), i);
   NnAttention a = nn_attention_of(v->op);
+  for (int i = 0; i < 3; i++)
+    if (v->needed[i])
+      v->operand_cotangent[i] = gradient_of_operand(v, &a, i, mlirOperationGetResult(nn_value_def(dq), i));
   if (a.bias >= 0 && v->needed[a.bias]) v->operand_cotangent[a.bias] = nn_attention_bias_grad(v->b, v->op, operand[5]);
 }
 

@@ -28,6 +28,17 @@ static MlirValue as_given(NnBuilder *b, const NnAttention *a, MlirValue x, bool 
   return nn_cast(b, x, a->dtype);
 }
 
+// q, k or v of an attention or its gradient, heads first, those of keys and values for each head of queries.
+static MlirValue operand_of(NnBuilder *b, const NnAttention *a, MlirOperation op, int operand) {
+  MlirValue x = mlirOperationGetOperand(op, operand);
+  if (a->joined) {
+    NnType t = nn_value_type(x);
+    t.dim[2] = operand == 0 ? a->heads : a->groups;
+    x = nn_slice(b, x, (int64_t[]){0, 0, nn_attention_first_head(a, operand), 0}, t.dim, NULL);
+  }
+  return heads_first(b, a, x, operand > 0);
+}
+
 // i1 in the shape of the scores; null: all are seen.
 static MlirValue seen(NnBuilder *b, const NnAttention *a, MlirOperation op, NnType scores) {
   MlirValue visible = nn_null_value();
@@ -101,9 +112,8 @@ NnType nn_attention_scores(MlirOperation op) {
 
 MlirValue nn_attention_bias_grad(NnBuilder *b, MlirOperation op, MlirValue dy) {
   NnAttention a = nn_attention_of(op);
-  MlirValue q = heads_first(b, &a, mlirOperationGetOperand(op, 0), false),
-            k = heads_first(b, &a, mlirOperationGetOperand(op, 1), true),
-            v = heads_first(b, &a, mlirOperationGetOperand(op, 2), true), g = heads_first(b, &a, dy, false);
+  MlirValue q = operand_of(b, &a, op, 0), k = operand_of(b, &a, op, 1), v = operand_of(b, &a, op, 2),
+            g = heads_first(b, &a, dy, false);
   MlirValue ds = score_gradient(b, &a, op, weights_of(b, &a, op, q, k), v, g);
   NnType bias = nn_operand_type(op, a.bias), all = nn_value_type(ds);
   int64_t axes[2];
@@ -118,9 +128,7 @@ MlirValue nn_attention_bias_grad(NnBuilder *b, MlirOperation op, MlirValue dy) {
 void nn_differentiable_attention_grad(NnBuilder *b, MlirOperation op, MlirValue *results) {
   enum { DO = 5 };
   NnAttention a = nn_attention_of(op);
-  MlirValue q = heads_first(b, &a, mlirOperationGetOperand(op, 0), false),
-            k = heads_first(b, &a, mlirOperationGetOperand(op, 1), true),
-            v = heads_first(b, &a, mlirOperationGetOperand(op, 2), true),
+  MlirValue q = operand_of(b, &a, op, 0), k = operand_of(b, &a, op, 1), v = operand_of(b, &a, op, 2),
             g = heads_first(b, &a, mlirOperationGetOperand(op, DO), false);
   MlirValue p = weights_of(b, &a, op, q, k), ds = nn_scale(b, score_gradient(b, &a, op, p, v, g), a.scale);
   if (a.softcap > 0) {

@@ -205,9 +205,53 @@ static void slice_map(MlirOperation map) {
   }
 }
 
+// ---------------------------------------------------------------------------------------------------------------------
+// Attention whose queries, keys and values are slices of one tensor, as one product leaves them, reads them there: no
+// copies of its parts are made, and a bias is added to the whole.
+
+// v has heads [first, first + heads) of all the heads of each token of what `x` is then. 0: it has not; else all heads.
+static int64_t heads_of_whole(MlirValue v, int64_t first, MlirValue *x) {
+  NnType part = nn_value_type(v);   // [B, T, heads, D]
+  int64_t start[NN_MAX_RANK], stride[NN_MAX_RANK], d = part.dim[3];
+  MlirOperation def = nn_value_def(v);
+  if (mlirOperationIsNull(def) || nn_op_of(def) != NN_OP_reshape) return 0;
+  def = nn_value_def(mlirOperationGetOperand(def, 0));
+  if (mlirOperationIsNull(def) || nn_op_of(def) != NN_OP_slice) return 0;
+  *x = mlirOperationGetOperand(def, 0);
+  NnType from = nn_value_type(*x), to = nn_value_type(mlirOperationGetResult(def, 0));
+  int last = from.rank - 1;
+  nn_attr_i64s(def, "starts", start, NN_MAX_RANK);
+  nn_attr_i64s(def, "strides", stride, NN_MAX_RANK);
+  for (int i = 0; i < last; i++)
+    if (to.dim[i] != from.dim[i] || (to.dim[i] > 1 && stride[i] != 1)) return 0;
+  bool fits = to.dim[last] == part.dim[2] * d && start[last] == first * d && from.dim[last] % d == 0 &&
+              (to.dim[last] == 1 || stride[last] == 1);
+  return fits ? from.dim[last] / d : 0;
+}
+
+static void join_attention(MlirOperation op) {
+  NnAttention a = nn_attention_of(op);
+  if (a.joined || !a.heads_last || a.n_queries != a.n_keys) return;
+  MlirValue whole[3];
+  for (int i = 0; i < 3; i++) {
+    int64_t heads = heads_of_whole(mlirOperationGetOperand(op, i), nn_attention_first_head(&a, i), &whole[i]);
+    if (heads != a.heads + 2 * a.groups || !mlirValueEqual(whole[i], whole[0])) return;
+  }
+  NnBuilder b = rewrite_builder(op);
+  MlirValue x = nn_reshape(&b, whole[0], 4, (int64_t[]){a.batch, a.n_queries, a.heads + 2 * a.groups, a.head_dim});
+  for (int i = 0; i < 3; i++) mlirOperationSetOperand(op, i, x);
+  nn_set_attr(op, &NN_I64("heads", a.heads));
+}
+
 void fuse_prepare(MlirOperation func) {
   MlirBlock block = nn_function_body(func);
   MlirOperation next;
+  NN_FOREACH_OP (op, block) {
+    NnOp kind = nn_op_of(op);
+    if (kind == NN_OP_attention || kind == NN_OP_attention_grad || kind == NN_OP_attention_grad_packed)
+      join_attention(op);
+  }
+  rewrite_erase_dead(block);   // the slices
   NN_FOREACH_OP (op, block) {
     NnOp kind = nn_op_of(op);
     if (kind != NN_OP_NONE && nn_op_info(kind)->kind == NN_KIND_MAP && can_be_sliced(op)) slice_map(op);

@@ -1,5 +1,6 @@
 // Attention against its definition (test/ir/reference.c), forward and backward: lengths of 1, primes and multiples of
-// tiles, shared heads, both layouts, masks, dropout. On the host, where the bits do not depend on the number of
+// tiles, shared heads, both layouts, tensors that have
+// queries, keys and values side by side, masks, dropout. On the host, where the bits do not depend on the number of
 // threads, and as the kernels of a GPU in the emulator, with tensor cores and without. In f32, f64, bf16 and f16, and
 // with f32 products as tf32; the reference computes in f64 from the same rounded operands. Packed gradients have the
 // bits of separate ones.
@@ -28,6 +29,7 @@ typedef struct Shape {
   int batch, heads, groups, queries, keys, d;
   bool causal, last, masked;
   double dropout;
+  bool joined;   // q, k and v from tensors that have all heads
 } Shape;
 
 static const Shape shapes[] = {
@@ -49,6 +51,10 @@ static const Shape shapes[] = {
     {2, 4, 1, 70, 70, 128, .causal = true, .last = true, .masked = true},
     {1, 2, 1, 300, 331, 64, .causal = true, .masked = true, .dropout = 0.1},
     {1, 1, 1, 261, 261, 128, .causal = true, .last = true},
+    {2, 4, 2, 67, 67, 24, .causal = true, .last = true, .joined = true},
+    {1, 3, 1, 70, 70, 64, .last = true, .masked = true, .dropout = 0.3, .joined = true},
+    {2, 2, 2, 131, 131, 64, .causal = true, .last = true, .joined = true},
+    {1, 4, 2, 37, 37, 128, .causal = true, .last = true, .joined = true},
 };
 
 enum { MAX = 11 };
@@ -70,6 +76,13 @@ static NnType type_of(NnDtype dtype, const Shape *s, bool keys) {
   int64_t heads = keys ? s->groups : s->heads, tokens = keys ? s->keys : s->queries;
   return nn_type(dtype, 4,
                  s->last ? (int64_t[]){s->batch, tokens, heads, s->d} : (int64_t[]){s->batch, heads, tokens, s->d});
+}
+
+// Of the operands q, k and v.
+static NnType operand_type_of(NnDtype dtype, const Shape *s, bool keys) {
+  NnType t = type_of(dtype, s, keys);
+  if (s->joined) t.dim[2] = s->heads + 2 * s->groups;
+  return t;
 }
 
 static Tensor random_tensor(NnType t) {
@@ -273,9 +286,10 @@ static void check_shape(MlirContext ctx, const Shape *s, NnDtype dtype) {
   MlirLocation loc = mlirLocationUnknownGet(ctx);
   MlirModule module = mlirModuleCreateEmpty(loc);
   MlirOperation func = nn_function_create(module, "f", false, loc);
-  NnType q = type_of(dtype, s, false), k = type_of(dtype, s, true),
-         mask = nn_type(NN_I1, 2, (int64_t[]){s->batch, s->keys}), key = nn_type(NN_I32, 1, (int64_t[]){4});
-  NnType types[5] = {q, k, k};
+  NnType q = type_of(dtype, s, false), mask = nn_type(NN_I1, 2, (int64_t[]){s->batch, s->keys}),
+         key = nn_type(NN_I32, 1, (int64_t[]){4});
+  NnType operand_q = operand_type_of(dtype, s, false), operand_k = operand_type_of(dtype, s, true),
+         types[5] = {operand_q, operand_k, operand_k};
   int n = 3;
   if (s->masked) types[n++] = mask;
   if (s->dropout > 0) types[n++] = key;
@@ -287,9 +301,10 @@ static void check_shape(MlirContext ctx, const Shape *s, NnDtype dtype) {
   }
   MlirValue d_o = nn_function_add_arg(func, q, loc, 0, NULL);
   NnAttr attrs[] = {NN_F64A("scale", 0.3), NN_BOOL("causal", s->causal), NN_F64A("dropout", s->dropout),
-                    NN_STR("layout", s->last ? "bthd" : "bhtd")};
+                    NN_STR("layout", s->last ? "bthd" : "bhtd"), NN_I64("heads", s->heads)};
+  int n_attrs = s->joined ? 5 : 4;
   NnBuilder b = nn_builder_at_end(nn_function_body(func), loc);
-  MlirOperation forward = nn_build(&b, NN_OP_attention, n, operand, 4, attrs, NULL);
+  MlirOperation forward = nn_build(&b, NN_OP_attention, n, operand, n_attrs, attrs, NULL);
   const Tensor *in[MAX];
   for (int i = 0; i < n; i++) in[i] = &x[i];
   reference_op(forward, in, x + n);
@@ -301,12 +316,12 @@ static void check_shape(MlirContext ctx, const Shape *s, NnDtype dtype) {
   MlirValue back[MAX] =
       {operand[0], operand[1], operand[2], mlirOperationGetResult(forward, 0), mlirOperationGetResult(forward, 1), d_o};
   for (int i = 3; i < n; i++) g[3 + i] = x[i], back[3 + i] = operand[i];
-  MlirOperation backward = nn_build(&b, NN_OP_attention_grad, n + 3, back, 4, attrs, NULL);
+  MlirOperation backward = nn_build(&b, NN_OP_attention_grad, n + 3, back, n_attrs, attrs, NULL);
   for (int i = 0; i < n + 3; i++) in[i] = &g[i];
   reference_op(backward, in, g + n + 3);
   Ops gradients = {backward, nn_null_operation()};
   if (s->queries == s->keys) {
-    gradients.packed = nn_build(&b, NN_OP_attention_grad_packed, n + 3, back, 4, attrs, NULL);
+    gradients.packed = nn_build(&b, NN_OP_attention_grad_packed, n + 3, back, n_attrs, attrs, NULL);
     Tensor packed;
     reference_op(gradients.packed, in, &packed);
     check_packed("reference", s, sizeof *packed.data,

@@ -238,6 +238,7 @@ static void test_form(TileType type, int head_dim, int64_t batch, int64_t heads,
                               packed ? heads * head_dim : head_dim};
   a.q = a.o = rows;
   a.k = a.v = columns;
+  a.dq = rows, a.dk = columns;
   CHECK(attention_supported(&a) && (!wgmma || attention_wgmma_supported(&a)), "not supported");
   int64_t n_rows = batch * heads * n_queries, n_bias = heads * n_queries * n_keys;
   Case c = make_case(a);
@@ -310,7 +311,7 @@ static void test_ptx_form(TileType type, int head_dim, bool plain, double dropou
                  .masked = dropout > 0,
                  .dropout = dropout};
   if (dropout > 0) a.groups = 4;
-  a.q = a.k = a.v = a.o = (AttentionStrides){12 * 1024 * head_dim, head_dim, 12 * head_dim};
+  a.q = a.k = a.v = a.o = a.dq = a.dk = (AttentionStrides){12 * 1024 * head_dim, head_dim, 12 * head_dim};
   for (int i = 0; i < 5; i++) {
     LLVMContextRef llvm = LLVMContextCreate();
     LLVMModuleRef module = LLVMModuleCreateWithNameInContext("attention", llvm);

@@ -16,6 +16,16 @@ static int64_t attention_row(const NnAttention *a, bool keys, int64_t batch, int
          a->head_dim;
 }
 
+// Of q (which 0), k (1) or v (2): in a tensor of its own, or in one of all heads of each token.
+static const double *attention_operand(const NnAttention *a, const Tensor *const *x, int which, int64_t batch,
+                                       int64_t head, int64_t token) {
+  if (!a->joined) return x[which]->data + attention_row(a, which > 0, batch, head, token);
+  int64_t first = which == 0 ? 0 : which == 1 ? a->heads : a->heads + a->groups;
+  if (which > 0) head /= a->heads / a->groups;
+  int64_t tokens = which == 0 ? a->n_queries : a->n_keys;
+  return x[which]->data + ((batch * tokens + token) * (a->heads + 2 * a->groups) + first + head) * a->head_dim;
+}
+
 // Of the gradient of q (which 0), k (1) or v (2), in a tensor of its own or with the others'.
 static double *attention_gradient(const NnAttention *a, Tensor *y, int which, int64_t batch, int64_t head,
                                   int64_t token) {
@@ -55,8 +65,8 @@ static double attention_weights(const NnAttention *a, const Tensor *const *x, in
                                 double *p, double *slope) {
   double most = -INFINITY, sum = 0;
   for (int64_t j = 0; j < a->n_keys; j++) {
-    double score = a->scale * dot(x[0]->data + attention_row(a, false, b, h, i),
-                                  x[1]->data + attention_row(a, true, b, h, j), a->head_dim);
+    double score = a->scale *
+                   dot(attention_operand(a, x, 0, b, h, i), attention_operand(a, x, 1, b, h, j), a->head_dim);
     double capped = a->softcap > 0 ? tanh(score / a->softcap) : 0;
     slope[j] = 1 - capped * capped;
     if (a->softcap > 0) score = a->softcap * capped;
@@ -79,20 +89,20 @@ static void attention(MlirOperation op, const Tensor *const *x, Tensor *y) {
            dp_p = a.backward ? dot(x[5]->data + at, x[3]->data + at, a.head_dim) : 0;
     if (!a.backward) y[1].data[row] = lse;
     for (int64_t j = 0; j < a.n_keys; j++) {
-      int64_t from = attention_row(&a, true, b, h, j);
       double kept = a.key < 0 ? 1 : attention_kept(&a, x[a.key], row, j);
       double *to = a.backward ? attention_gradient(&a, y, 2, b, h, j) : y[0].data + at;
-      const double *values = a.backward ? x[5]->data + at : x[2]->data + from;
+      const double *values = a.backward ? x[5]->data + at : attention_operand(&a, x, 2, b, h, j);
       for (int64_t d = 0; d < a.head_dim; d++) to[d] += p[j] * kept * values[d];
     }
     for (int64_t j = 0; j < a.n_keys && a.backward; j++) {
-      int64_t from = attention_row(&a, true, b, h, j);
+      const double *q = attention_operand(&a, x, 0, b, h, i), *k = attention_operand(&a, x, 1, b, h, j),
+                   *v = attention_operand(&a, x, 2, b, h, j);
       double kept = a.key < 0 ? 1 : attention_kept(&a, x[a.key], row, j);
-      double ds = a.scale * slope[j] * p[j] * (kept * dot(x[5]->data + at, x[2]->data + from, a.head_dim) - dp_p);
+      double ds = a.scale * slope[j] * p[j] * (kept * dot(x[5]->data + at, v, a.head_dim) - dp_p);
       double *dq = attention_gradient(&a, y, 0, b, h, i), *dk = attention_gradient(&a, y, 1, b, h, j);
       for (int64_t d = 0; d < a.head_dim; d++) {
-        dq[d] += ds * x[1]->data[from + d];
-        dk[d] += ds * x[0]->data[at + d];
+        dq[d] += ds * k[d];
+        dk[d] += ds * q[d];
       }
     }
   }

@@ -336,6 +336,8 @@ static const Case cases[] = {
      .attrs = "scale = 0.7 : f64, causal = true", .constant_results = 1},
     {"attention", "2x3x6x2xf64, 2x7x2x2xf64, 2x7x2x2xf64", "2x3x6x2xf64, 2x6x3xf64",
      .attrs = "scale = 0.7 : f64, causal = true, layout = \"bthd\"", .constant_results = 1},
+    {"attention", "2x5x4x3xf64, 2x5x4x3xf64, 2x5x4x3xf64", "2x5x2x3xf64, 2x2x5xf64",
+     .attrs = "scale = 0.7 : f64, causal = true, layout = \"bthd\", heads = 2 : i64", .constant_results = 1},
     {"attention", "2x2x7x3xf64, 2x2x5x3xf64, 2x2x5x3xf64", "2x2x7x3xf64, 2x2x7xf64",
      .attrs = "scale = 0.7 : f64, causal = true", .constant_results = 1},
     {"attention", "2x2x3x3xf64, 2x2x5x3xf64, 2x2x5x3xf64, 2x5xi1", "2x2x3x3xf64, 2x2x3xf64",

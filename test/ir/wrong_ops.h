@@ -131,6 +131,20 @@ static const Wrong wrong[] = {
      "attention: dropout and a key go together"},
     {"attention_3", Q ", " K ", " K, RESULTS, "scale = 1.0 : f64, layout = \"thbd\"",
      "attention: layout must be bhtd or bthd, found 'thbd'"},
+    {"attention_3", Q ", " Q ", " Q, RESULTS, "scale = 1.0 : f64, heads = 2 : i64",
+     "attention: heads goes with layout bthd, found bhtd"},
+    {"attention_3", Q ", " Q ", " Q, RESULTS, "scale = 1.0 : f64, heads = 4 : i64, layout = \"bthd\"",
+     "attention: 4 heads of queries are no part of q f32[2, 4, 5, 8] and k f32[2, 4, 5, 8], which have those of keys "
+     "and values, too"},
+    {"attention_3", Q ", " Q ", " Q, RESULTS, "scale = 1.0 : f64, heads = 2 : i64, layout = \"bthd\"",
+     "attention: 2 heads of queries are no part of q f32[2, 4, 5, 8] and k f32[2, 4, 5, 8], which have those of keys "
+     "and values, too"},
+    {"attention_3", Q ", " Q ", " Q, RESULTS, "scale = 1.0 : f64, heads = -1 : i64, layout = \"bthd\"",
+     "attention: -1 heads of queries are no part of q f32[2, 4, 5, 8] and k f32[2, 4, 5, 8], which have those of keys "
+     "and values, too"},
+    {"attention_3", Q ", " K ", " K, RESULTS, "scale = 1.0 : f64, heads = 3 : i64, layout = \"bthd\"",
+     "attention: 3 heads of queries are no part of q f32[2, 4, 5, 8] and k f32[2, 2, 7, 8], which have those of keys "
+     "and values, too"},
     {"attention_grad_6", Q ", " K ", " K ", " Q ", tensor<2x4x7xf32>, " Q, Q ", " K ", " K, "scale = 1.0 : f64",
      "attention_grad: operand 4 must be f32[2, 4, 5], found f32[2, 4, 7]"},
     {"attention_grad_packed_6", Q ", " K ", " K ", " Q ", tensor<2x4x5xf32>, " Q, "tensor<2x5x64xf32>",

@@ -261,8 +261,9 @@ typedef struct Attention {
   // the gradients are one tensor (batch, tokens, (heads + 2 groups) head_dim): of each token dq of all heads, then dk,
   // then dv
   bool packed;
+  bool joined;   // q, k and v are: each is read from such a tensor, where it is there
   double scale, dropout;
-  AttentionStrides q, k, v, o;   // gradients that are not packed have the strides of their values
+  AttentionStrides q, k, v, o, dq, dk;   // o: its gradient, too; dk: dv, too
 } Attention;
 // Whether the tensor-core kernels fit: head dimension 64 or 128, rows of multiples of 16 bytes.
 bool attention_supported(const Attention *a);

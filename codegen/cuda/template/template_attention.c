@@ -8,8 +8,8 @@
 #include "support/integers.h"
 
 bool attention_supported(const Attention *a) {
-  const AttentionStrides *s[] = {&a->q, &a->k, &a->v, &a->o};
-  for (int i = 0; i < 4; i++)
+  const AttentionStrides *s[] = {&a->q, &a->k, &a->v, &a->o, &a->dq, &a->dk};
+  for (int i = 0; i < 6; i++)
     if (s[i]->batch % tile_chunk(a->type) || s[i]->head % tile_chunk(a->type) || s[i]->row % tile_chunk(a->type))
       return false;
   // A scale below 0 would turn the maximum of the scores into their minimum.

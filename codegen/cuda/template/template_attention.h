@@ -16,8 +16,6 @@ typedef struct AttentionOperands {
 // Begins the kernel and names its parameters.
 AttentionOperands attention_declare(Build *b, LLVMModuleRef module, const Attention *a, AttentionKernel kernel,
                                     const char *name, int threads);
-// of dq, dk, dv, from those of q, k, v
-AttentionStrides attention_gradient_strides(const Attention *a, const AttentionStrides *value);
 // template_attention_plain.c
 void attention_plain(LLVMModuleRef module, const Attention *a, AttentionKernel kernel, const char *name,
                      TemplateLaunch *launch);
@@ -124,9 +122,8 @@ void attention_accumulate(AttentionBlock *x, Scores p, const Tile *tile, Sums *s
 // Sums times factor (a value per row; NULL: factor is `uniform`) in the element type to the operand's rows.
 void attention_store(AttentionBlock *x, const Sums *sums, Val factor[2], Val uniform, Val base,
                      const AttentionStrides *s, Val head);
-// value: the strides of what it is the gradient of
-void attention_store_gradient(AttentionBlock *x, const Sums *sums, double factor, Val base,
-                              const AttentionStrides *value, Val head);
+void attention_store_gradient(AttentionBlock *x, const Sums *sums, double factor, Val base, const AttentionStrides *to,
+                              Val head);
 // over the four lanes that share a row
 Val attention_quad(AttentionBlock *x, Val v, bool maximum);
 

@@ -168,7 +168,7 @@ void attention_backward_q(LLVMModuleRef module, const Attention *a, const char *
   }
   attention_accumulate(&x, dp, &streams[0].tile, &dq);
   pipeline_end(&x, &pipeline);
-  attention_store_gradient(&x, &dq, a->scale, x.p.dq, &a->q, x.head);
+  attention_store_gradient(&x, &dq, a->scale, x.p.dq, &a->dq, x.head);
   attention_end(&x, launch);
 }
 
@@ -271,7 +271,7 @@ void attention_backward_kv(LLVMModuleRef module, const Attention *a, const char 
   attention_accumulate(&x, s, &streams[1].tile, &dv);
   attention_accumulate(&x, dp, &streams[0].tile, &dk);
   pipeline_end(&x, &pipeline);
-  attention_store_gradient(&x, &dk, a->scale, x.p.dk, &a->k, x.group);
-  attention_store_gradient(&x, &dv, 1, x.p.dv, &a->v, x.group);
+  attention_store_gradient(&x, &dk, a->scale, x.p.dk, &a->dk, x.group);
+  attention_store_gradient(&x, &dv, 1, x.p.dv, &a->dk, x.group);
   attention_end(&x, launch);
 }

@@ -27,9 +27,9 @@ void attention_build(LLVMModuleRef module, const Attention *a, int which, const 
   else attention_backward_kv(module, a, name, launch);
 }
 
-AttentionStrides attention_gradient_strides(const Attention *a, const AttentionStrides *value) {
-  int64_t row = (a->heads + 2 * a->groups) * a->head_dim;
-  return a->packed ? (AttentionStrides){a->n_queries * row, a->head_dim, row} : *value;
+// Of a head where each token has all heads of q, then those of k and v.
+static Val head_of(Build *b, const Attention *a, Val x, int64_t head) {
+  return build_offset(b, x, build_i64_constant(b, head * a->head_dim * tile_element_bytes(a->type)));
 }
 
 // In order: name, how each kernel uses it (template.h), where it goes, and whether this attention has none.
@@ -83,10 +83,13 @@ AttentionOperands attention_declare(Build *b, LLVMModuleRef module, const Attent
     if (uses[i] != '-') *kept[i]->to = v;
   }
   if (packed) {
-    int64_t bytes = a->head_dim * tile_element_bytes(a->type);   // of a head
     p.dq = packed;
-    p.dk = build_offset(b, packed, build_i64_constant(b, a->heads * bytes));
-    p.dv = build_offset(b, packed, build_i64_constant(b, (a->heads + a->groups) * bytes));
+    p.dk = head_of(b, a, packed, a->heads);
+    p.dv = head_of(b, a, packed, a->heads + a->groups);
+  }
+  if (a->joined && p.k) {
+    p.k = head_of(b, a, p.k, a->heads);
+    p.v = head_of(b, a, p.v, a->heads + a->groups);
   }
   return p;
 }
@@ -272,10 +275,9 @@ void attention_store(AttentionBlock *x, const Sums *sums, Val factor[2], Val uni
   }
 }
 
-void attention_store_gradient(AttentionBlock *x, const Sums *sums, double factor, Val base,
-                              const AttentionStrides *value, Val head) {
-  AttentionStrides to = attention_gradient_strides(x->a, value);
-  attention_store(x, sums, NULL, build_f32(&x->b, factor), base, &to, head);
+void attention_store_gradient(AttentionBlock *x, const Sums *sums, double factor, Val base, const AttentionStrides *to,
+                              Val head) {
+  attention_store(x, sums, NULL, build_f32(&x->b, factor), base, to, head);
 }
 
 Val attention_quad(AttentionBlock *x, Val v, bool maximum) {

@@ -315,8 +315,7 @@ static void plain_backward_q(LLVMModuleRef module, const Attention *a, const cha
                  &weight, &ds);
   accumulate(x, 1, sums, (Val[]){ds}, (Val[]){x->p.k}, (const AttentionStrides *const[]){&a->k}, x->group, first, last);
   build_loop_end(b, &loop);
-  AttentionStrides to = attention_gradient_strides(a, &a->q);
-  store_sums(x, &dq, real(x, 1), row_address(x, x->p.dq, &to, x->head, x->row));
+  store_sums(x, &dq, real(x, 1), row_address(x, x->p.dq, &a->dq, x->head, x->row));
   end_plain(x, &branch);
 }
 
@@ -348,9 +347,8 @@ static void plain_backward_kv(LLVMModuleRef module, const Attention *a, const ch
              head, first, last);
   build_loop_end(b, &loop);
   build_loop_end(b, &heads);
-  AttentionStrides to[] = {attention_gradient_strides(a, &a->k), attention_gradient_strides(a, &a->v)};
-  store_sums(x, &dk, real(x, 1), row_address(x, x->p.dk, &to[0], x->group, x->row));
-  store_sums(x, &dv, real(x, 1), row_address(x, x->p.dv, &to[1], x->group, x->row));
+  store_sums(x, &dk, real(x, 1), row_address(x, x->p.dk, &a->dk, x->group, x->row));
+  store_sums(x, &dv, real(x, 1), row_address(x, x->p.dv, &a->dk, x->group, x->row));
   end_plain(x, &branch);
 }
 

@@ -105,7 +105,7 @@ void attention_wgmma_backward_q(LLVMModuleRef module, const Attention *a, const 
                               a->softcap > 0 ? slope[t][i] : NULL);
   }
   end_tile(&g, 1, dp, (int[]){0}, &dq);
-  attention_store_gradient(x, &dq, a->scale, x->p.dq, &a->q, x->head);
+  attention_store_gradient(x, &dq, a->scale, x->p.dq, &a->dq, x->head);
   attention_end(x, launch);
 }
 
@@ -143,7 +143,7 @@ void attention_wgmma_backward_kv(LLVMModuleRef module, const Attention *a, const
                               a->softcap > 0 ? slope[t][i] : NULL);
   }
   end_tile(&g, 2, s, (int[]){1, 0}, sums);
-  attention_store_gradient(x, &sums[1], a->scale, x->p.dk, &a->k, x->group);
-  attention_store_gradient(x, &sums[0], 1, x->p.dv, &a->v, x->group);
+  attention_store_gradient(x, &sums[1], a->scale, x->p.dk, &a->dk, x->group);
+  attention_store_gradient(x, &sums[0], 1, x->p.dv, &a->dk, x->group);
   attention_end(x, launch);
 }
