@@ -243,6 +243,31 @@ static void join_attention(MlirOperation op) {
   nn_set_attr(op, &NN_I64("heads", a.heads));
 }
 
+// ---------------------------------------------------------------------------------------------------------------------
+// Rows 0, 1, 2, ... of a table (positions that are learnt) are where they are, and so is their gradient.
+
+static bool counts_rows(MlirValue index, int64_t *n) {
+  MlirOperation def = nn_value_def(index);
+  NnType type = nn_value_type(index);
+  *n = type.dim[0];
+  return !mlirOperationIsNull(def) && nn_op_of(def) == NN_OP_iota && type.rank == 1;
+}
+
+static bool take_counted_rows(MlirOperation op) {
+  int64_t n;
+  MlirValue x = mlirOperationGetOperand(op, 0);
+  NnType from = nn_value_type(x), to = nn_value_type(mlirOperationGetResult(op, 0));
+  if (!counts_rows(mlirOperationGetOperand(op, 1), &n)) return false;
+  NnBuilder b = rewrite_builder(op);
+  if (nn_op_of(op) == NN_OP_gather && n <= from.dim[0]) {
+    replace(op, 0, n == from.dim[0] ? x : nn_rows(&b, x, 0, n));
+    return true;
+  }
+  if (nn_op_of(op) != NN_OP_scatter_add || !nn_type_equal(&from, &to)) return false;
+  replace(op, 0, x);
+  return true;
+}
+
 void fuse_prepare(MlirOperation func) {
   MlirBlock block = nn_function_body(func);
   MlirOperation next;
@@ -262,6 +287,7 @@ void fuse_prepare(MlirOperation func) {
     if (kind != NN_OP_NONE) {
       if (nn_op_info(kind)->kind == NN_KIND_REDUCE) replaced = split_reduction(op);
       else if (kind == NN_OP_broadcast) replaced = fold_unit_reshape(op);
+      else if (kind == NN_OP_gather || kind == NN_OP_scatter_add) replaced = take_counted_rows(op);
       else if (nn_op_info(kind)->kind == NN_KIND_MAP) replaced = hoist_broadcast(op);
     }
     next = mlirOperationGetNextInBlock(op);
