@@ -334,10 +334,6 @@ void cuda_add_template(const ConvShape *shape, EmittedKernel *out) {
     conv_template_launch(shape, i, &l);
     add_template_launch(out, conv_template_symbol(shape, i), &l);
   }
-  if (shape->folds) {
-    conv_fold_launch(shape, &l);
-    add_template_launch(out, conv_fold_symbol(shape), &l);
-  }
   gpu_comment_launches(out, &out->comment);
   CudaTemplate *template = out->template = allocate_array(1, sizeof *template);
   *template = (CudaTemplate){.kind = TEMPLATE_CONV, .conv = *shape};

@@ -287,42 +287,28 @@ static void add_function(CudaModule *m, Chain *c) {
 // ---------------------------------------------------------------------------------------------------------------------
 // The kernel
 
-// Places of what is added up by channel: the template's own workspace first, partial sums of row blocks, those folded,
-// where there are many. Returns the bytes of all.
-static int64_t place_sums(Chain *c, int64_t *combine_from, int64_t *combine_rows) {
-  enum { MANY = 96 };
-  int64_t from = round_up(conv_template_workspace(&c->shape), 64), rows = conv_template_rows(),
-          channels = c->k->domain.dim[c->k->domain.rank - 1], pitch;
+// Places of what is added up by channel: the template's own workspace first, then the partial sums of row blocks, from
+// *combine_from on. Returns the bytes of all.
+static int64_t place_sums(Chain *c, int64_t *combine_from) {
+  int64_t from = round_up(conv_template_workspace(&c->shape), 64), pitch;
+  *combine_from = from;
   if (!c->e.n_sums) return from;
-  int64_t blocks = divide_up(nn_type_elements(&c->k->domain) / channels, rows),
-          bytes = schedule_combine_plan(c->k, rows, from, &pitch);
+  int64_t bytes = schedule_combine_plan(c->k, conv_template_rows(), from, &pitch);
   c->shape.partials = from / 4;
   c->shape.partials_pitch = pitch / 4;
-  c->shape.folds = blocks > MANY;
-  if (c->shape.folds) {
-    from = bytes;
-    rows *= CONV_FOLD;
-    bytes = schedule_combine_plan(c->k, rows, from, &pitch);
-    c->shape.folded = from / 4;
-    c->shape.folded_pitch = pitch / 4;
-  }
   require_promise(bytes / 4 < INT32_MAX, "more to add up than the numbers of a kernel hold");
-  *combine_from = from;
-  *combine_rows = rows;
   return bytes;
 }
 
 int64_t conv_kernel_workspace(const CudaTarget *target, const Kernel *k) {
-  int64_t from, rows;
+  int64_t from;
   Chain c = chain_of(target, k, NULL);
-  return place_sums(&c, &from, &rows);
+  return place_sums(&c, &from);
 }
 
 int conv_kernel_launches(const CudaTarget *target, const Kernel *k) {
-  int64_t from, rows;
   Chain c = chain_of(target, k, NULL);
-  place_sums(&c, &from, &rows);
-  return conv_template_launches(&c.shape) + c.shape.folds + (c.e.n_sums > 0);
+  return conv_template_launches(&c.shape) + (c.e.n_sums > 0);
 }
 
 // The argument that is an operand of the convolution or, in front of a prologue, what that is made of.
@@ -339,10 +325,6 @@ static void add_buffers(const Chain *c, const Chain *prologue, int launch, bool 
       products = conv_template_launches(&c->shape);
   bool product = launch == products - 1;
   l->buffers = allocate_array(4 + 2 * EPILOGUE_INPUTS + EPILOGUE_OUTPUTS, sizeof *l->buffers);
-  if (launch == products) {   // the fold
-    l->buffers[l->n_buffers++] = workspace;
-    return;
-  }
   const int first[] = {x, argument_of(k, prologue, 1), x, workspace};   // nothing writes the third
   for (int i = 0; i < 4; i++) l->buffers[l->n_buffers++] = first[i];
   for (int i = 0; i < c->e.n_inputs && product; i++) l->buffers[l->n_buffers++] = c->input_arg[i];
@@ -352,10 +334,10 @@ static void add_buffers(const Chain *c, const Chain *prologue, int launch, bool 
 }
 
 void conv_kernel_emit(CudaModule *m, const Kernel *k, EmittedKernel *out) {
-  int64_t from, rows;
+  int64_t from;
   Chain c = chain_of(m->target, k, m->gpu.aligned);
   require_promise(c.fits, "an epilogue that the convolution cannot take");
-  out->workspace_bytes = place_sums(&c, &from, &rows);
+  out->workspace_bytes = place_sums(&c, &from);
   kernel_comment(&m->gpu.m, k,
                  has_prologue(k) ? "a convolution; what is in front of it is done to its operand on the way, what "
                                    "follows to its results before they are written"
@@ -376,6 +358,6 @@ void conv_kernel_emit(CudaModule *m, const Kernel *k, EmittedKernel *out) {
   cuda_add_template(&c.shape, out);
   for (int i = 0; i < out->n_launches; i++) add_buffers(&c, &prologue, i, out->workspace_bytes > 0, &out->launches[i]);
   if (!c.e.n_sums) return;
-  schedule_combine(&m->gpu, k, rows, from, out);
+  schedule_combine(&m->gpu, k, conv_template_rows(), from, out);
   kernel_take(&m->gpu.m, out);
 }

@@ -27,7 +27,7 @@ static void set_attribute(LLVMContextRef llvm, LLVMValueRef function, const char
 // How many of its launches are from a template: the first.
 static int template_launches(const EmittedKernel *k) {
   const ConvShape *conv = template_conv_of(k);
-  return conv ? conv_template_launches(conv) + conv->folds : k->template ? k->n_launches : 0;
+  return conv ? conv_template_launches(conv) : k->template ? k->n_launches : 0;
 }
 
 // Templates are convolutions, depthwise ones included, and what is small, or attention.
@@ -38,10 +38,7 @@ static bool takes_part(const EmittedKernel *k, bool attention) {
 static void build_template(LLVMModuleRef module, const CudaTemplate *t, int launch, const char *symbol) {
   TemplateLaunch ignored;
   switch (t->kind) {
-  case TEMPLATE_CONV:
-    if (launch == conv_template_launches(&t->conv)) conv_fold_build(module, &t->conv, symbol);
-    else conv_template_build(module, &t->conv, launch, symbol);
-    break;
+  case TEMPLATE_CONV: conv_template_build(module, &t->conv, launch, symbol); break;
   case TEMPLATE_DEPTHWISE: depthwise_build(module, &t->depthwise, launch, symbol); break;
   case TEMPLATE_ATTENTION: attention_build(module, &t->attention, launch, symbol, &ignored); break;
   case TEMPLATE_COLLECTIVE: collective_build(module, &t->collective, symbol); break;

@@ -59,7 +59,7 @@ CostWork schedule_reduce_work(GpuShared shared, MlirOperation call, const Kernel
 int64_t schedule_reduce_workspace(const Kernel *k);
 // The second half of a column kernel over channels whose partial sums others have left, for `rows` elements of a
 // channel at a time, in the workspace from byte `from` on: an array (parts, channels) per sum, two per moments, *pitch
-// bytes apart. The plan is the bytes of the whole workspace.
+// bytes apart, then what is made of many parts on the way. The plan is the bytes of the whole workspace.
 int64_t schedule_combine_plan(const Kernel *k, int64_t rows, int64_t from, int64_t *pitch);   // pitch may be NULL
 void schedule_combine(GpuModule *m, const Kernel *k, int64_t rows, int64_t from, EmittedKernel *out);
 

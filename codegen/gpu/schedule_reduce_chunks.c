@@ -75,16 +75,24 @@ static void if_last(Launch *l) {
   if_begin(e, emit(e, e->depth, "arith.cmpi", VALUES(came.id, most.id), "eq, %%, %% : i32"));
   emit_effect(e, "llvm.fence", NO_VALUES, "syncscope(\"%s\") acq_rel", scope);
 }
+// Which partial results are joined, and of how many elements those are; total 0: `count` says.
+typedef struct Parts {
+  Value first, end;
+  int64_t total;
+  Value count;
+} Parts;
+
 // Sums over the chunks; the team shares them out. Means are differences from one number, which is `origin` unless they
 // were left so: large ones would lose what sets them apart.
-static Value over_chunks(Launch *l, int unit, bool square, const Value *origin) {
+static Value over_chunks(Launch *l, const Parts *parts, int unit, bool square, const Value *origin) {
   Emitter *e = l->e;
   const Plan *p = l->p;
   const Unit *u = &p->r.units[unit];
   Value acc = reduce_identity(e, &(Unit){.kind = u->kind == UNIT_MAX ? UNIT_MAX : UNIT_SUM, .dtype = u->dtype}), arg;
   acc.varies = true;
   TypeName type = vector_type(e, u->dtype);
-  Value i = for_begin(e, l->rank, emit_i64(e, p->n_chunks), p->team, 1, &acc, &type, &arg);
+  Value first = parts->total ? l->rank : emit_index(e, "addi", parts->first, l->rank);
+  Value i = for_begin(e, first, parts->end, p->team, 1, &acc, &type, &arg);
   Value at = partial_index(l, i),
         x = emit_load_workspace(e, u->dtype, square ? p->r.units[u->mean].partial : u->partial, at, !p->columns);
   if ((u->kind == UNIT_MEAN || square) && !p->relative) x = emit_binary(e, NN_OP_sub, u->dtype, x, *origin);
@@ -100,6 +108,23 @@ static Value over_chunks(Launch *l, int unit, bool square, const Value *origin) 
   return acc;
 }
 
+static Value divide_by_count(Launch *l, const Unit *u, Value sum, const Parts *parts) {
+  if (parts->total) return reduce_divide(l->e, u, sum, parts->total);
+  return emit_binary(l->e, NN_OP_div, u->dtype, sum, reduce_splat_count(l->e, u->dtype, parts->count));
+}
+
+// A unit of partial results that are joined: M2 the sum of squared differences, not their mean.
+static Value join_parts(Launch *l, const Parts *parts, int unit, const Value *origin) {
+  Emitter *e = l->e;
+  const Unit *u = &l->p->r.units[unit];
+  Value x = launch_combine(l, u, over_chunks(l, parts, unit, false, origin));
+  if (u->kind == UNIT_M2)
+    x = emit_binary(e, NN_OP_add, u->dtype, x, launch_combine(l, u, over_chunks(l, parts, unit, true, origin)));
+  if (u->kind == UNIT_MEAN) x = divide_by_count(l, u, x, parts);
+  x.depth = e->depth;
+  return l->value[unit] = x;   // M2, which comes next, takes the difference
+}
+
 // The parts of a stage become its results, or what the next stage reads. l->origin: of a mean, where parts are
 // relative.
 static void combine(Launch *l, int stage) {
@@ -108,7 +133,10 @@ static void combine(Launch *l, int stage) {
   const Reduce *r = &p->r;
   Value origin = {0}, final[MAX_UNITS];
   bool is_last = stage == r->n_stages - 1;
-  int64_t count = r->row_extent * (p->columns ? 1 : r->vector_extent);
+  Parts all = {.first = emit_i64(e, 0),
+               .end = emit_i64(e, p->n_chunks),
+               .total = r->row_extent * (p->columns ? 1 : r->vector_extent)};
+  all.first.depth = e->depth;   // read here, not before other blocks have written
   IndexMap kept = index_map_kept(r->k);
   for (int u = 0; u < r->n_units; u++) {
     const Unit *unit = &r->units[u];
@@ -116,14 +144,10 @@ static void combine(Launch *l, int stage) {
     if (unit->kind == UNIT_MEAN)
       origin = p->relative
                    ? l->origin[u]
-                   : emit_load_workspace(e, unit->dtype, unit->partial, partial_index(l, emit_i64(e, 0)), !p->columns);
-    Value x = launch_combine(l, unit, over_chunks(l, u, false, &origin));
-    if (unit->kind == UNIT_M2)
-      x = emit_binary(e, NN_OP_add, unit->dtype, x, launch_combine(l, unit, over_chunks(l, u, true, &origin)));
-    if (unit->kind == UNIT_MEAN || unit->kind == UNIT_M2) x = reduce_divide(e, unit, x, count);
-    x.depth = e->depth;
-    l->value[u] = final[u] = x;   // M2, which comes next, takes the difference
-    if (unit->kind == UNIT_MEAN) final[u] = emit_binary(e, NN_OP_add, unit->dtype, origin, x);
+                   : emit_load_workspace(e, unit->dtype, unit->partial, partial_index(l, all.first), !p->columns);
+    final[u] = join_parts(l, &all, u, &origin);
+    if (unit->kind == UNIT_M2) final[u] = l->value[u] = divide_by_count(l, unit, final[u], &all);
+    if (unit->kind == UNIT_MEAN) final[u] = emit_binary(e, NN_OP_add, unit->dtype, origin, final[u]);
     reduce_bind(e, unit, &kept, final[u]);
   }
   if (is_last) {   // reductions of earlier stages are read from the workspace
@@ -192,21 +216,60 @@ static int64_t plan_combine(Plan *p, const Kernel *k, int64_t rows, int64_t from
   return pitch;
 }
 
+// Many parts are joined by several blocks, FOLD by each, and what those leave by the last of them.
+static bool plan_fold(Plan *folded, const Plan *parts) {
+  enum { MANY = 96, FOLD = 64 };
+  if (parts->n_chunks <= MANY) return false;
+  plan_combine(folded, parts->r.k, parts->chunk_size * FOLD, parts->bytes);
+  folded->team = parts->team;
+  return true;
+}
+
 int64_t schedule_combine_plan(const Kernel *k, int64_t rows, int64_t from, int64_t *pitch) {
-  Plan p;
-  int64_t apart = plan_combine(&p, k, rows, from);
+  Plan parts, folded;
+  int64_t apart = plan_combine(&parts, k, rows, from);
   if (pitch) *pitch = apart;
-  return p.bytes;
+  return plan_fold(&folded, &parts) ? folded.bytes : parts.bytes;
+}
+
+// This block's share of the parts becomes one of `folded`.
+static void fold(Launch *l, const Plan *parts, const Plan *folded) {
+  Emitter *e = l->e;
+  int64_t each = folded->chunk_size / parts->chunk_size;
+  Parts share = {.count = chunk_count(l, l->chunk), .first = emit_index_with(e, "muli", l->chunk, each)};
+  share.end = emit_index_with(e, "minui", emit_index_with(e, "addi", share.first, each), parts->n_chunks);
+  Value origin = {0}, final[MAX_UNITS];
+  l->p = parts;
+  for (int u = 0; u < parts->r.n_units; u++) {
+    const Unit *unit = &parts->r.units[u];
+    if (unit->kind == UNIT_MEAN)
+      origin = emit_load_workspace(e, unit->dtype, unit->partial, partial_index(l, share.first), false);
+    final[u] = join_parts(l, &share, u, &origin);
+    if (unit->kind == UNIT_MEAN) final[u] = emit_binary(e, NN_OP_add, unit->dtype, origin, final[u]);
+  }
+  l->p = folded;
+  launch_if_first(l);
+  Value at = partial_index(l, l->chunk);
+  for (int u = 0; u < folded->r.n_units; u++)
+    emit_store_workspace(e, folded->r.units[u].dtype, folded->r.units[u].partial, at, final[u], false);
+  if_end(e, 0, NULL, NULL, NULL, NULL);
 }
 
 void schedule_combine(GpuModule *m, const Kernel *k, int64_t rows, int64_t from, EmittedKernel *out) {
-  Plan p;
+  Plan parts, folded;
   Emitter e;
   Launch l;
-  plan_combine(&p, k, rows, from);
-  launch_begin(&l, &e, m, &p, "combination", 1, 1, out);
+  plan_combine(&parts, k, rows, from);
+  bool folds = plan_fold(&folded, &parts);
+  const Plan *p = folds ? &folded : &parts;
+  launch_begin(&l, &e, m, p, "combination", 1, folds ? folded.n_chunks : 1, out);
   block_begin(&e);
+  if (folds) {
+    fold(&l, &parts, &folded);
+    if_last(&l);
+  }
   combine(&l, 0);
+  if (folds) if_end(&e, 0, NULL, NULL, NULL, NULL);
   block_end(&e);
   emitter_end(&e);
 }

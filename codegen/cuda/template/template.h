@@ -317,8 +317,6 @@ typedef struct ConvShape {
   ConvEpilogue prologue;
   // where the arrays of partial sums begin in the workspace, and how far apart, in elements
   int64_t partials, partials_pitch;
-  bool folds;   // one more kernel joins CONV_FOLD of them to one, into arrays of their own
-  int64_t folded, folded_pitch;
   // What the shapes of one kernel do with its results, with an epilogue or without: its ending number `ending`, an
   // argument (conv_endings.c). One: the shape's own.
   int ending;
@@ -338,17 +336,12 @@ bool conv_grouped_shape(const NncConv *c, int64_t wide_blocks, ConvShape *shape)
 int conv_template_launches(const ConvShape *c);
 bool conv_takes_prologue(const ConvShape *c);
 int64_t conv_template_workspace(const ConvShape *c);   // bytes
-enum { CONV_FOLD = 64 };
 // rows of a block: pixels whose partial sums are one
 int conv_template_rows(void);
 // Owned: free. Equal for shapes that one kernel serves
 char *conv_template_symbol(const ConvShape *c, int which);
 void conv_template_launch(const ConvShape *c, int which, TemplateLaunch *launch);
 void conv_template_build(LLVMModuleRef module, const ConvShape *c, int which, const char *name);
-// The kernel that folds partial sums; its parameters: the workspace, then the numbers.
-char *conv_fold_symbol(const ConvShape *c);   // Owned: free
-void conv_fold_launch(const ConvShape *c, TemplateLaunch *launch);
-void conv_fold_build(LLVMModuleRef module, const ConvShape *c, const char *name);
 
 // Of what ranks give each other: a kernel that adds up what they have sent, or one that rounds f32 to the type.
 typedef struct CollectiveTemplate {

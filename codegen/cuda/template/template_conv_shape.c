@@ -181,9 +181,6 @@ static void set_numbers(const ConvShape *c, int32_t *out) {
   set_divisor(out, CONV_PARTS, conv_parts(c));
   out[CONV_PARTIALS] = (int32_t)c->partials;
   out[CONV_PARTIALS_PITCH] = (int32_t)c->partials_pitch;
-  out[CONV_FOLDED] = (int32_t)c->folded;
-  out[CONV_FOLDED_PITCH] = (int32_t)c->folded_pitch;
-  set_divisor(out, CONV_FOLDED_CHANNELS, out[CONV_RESULT_CHANNELS]);
   out[CONV_ENDING] = c->ending;
 }
 
