@@ -352,6 +352,7 @@ int main(void) {
   test_ptx(TILE_BF16, 64, false, 0, "sm_90a");
   test_ptx(TILE_BF16, 128, false, 0, "sm_90a");
   test_ptx(TILE_F16, 128, false, 0.1, "sm_90a");
+  test_ptx(TILE_BF16, 64, false, 0.1, "sm_90a");
   Form biased = {.biased = true}, near = {.causal = true, .window = 100, .softcap = 2},
        all = {.biased = true, .window = 40, .softcap = 2};
   test_ptx_form(TILE_BF16, 64, false, 0, biased, "sm_90a");

@@ -234,9 +234,9 @@ typedef struct RandomKey {
 RandomKey build_random_key(Build *b, Val row);   // row: pointer to i32[4]
 // 1/(1-p) where the draw of element `index` (i64) keeps it, else 0; `type` f32 or f64, in which the number is drawn.
 Val build_keep(Build *b, const RandomKey *key, Val index, double p, LLVMTypeRef type);
-// The same, f32, of the four elements from DRAW_BLOCK * block on, for the price of one. block: i64, or i32, not
-// negative.
-void build_keep_block(Build *b, const RandomKey *key, Val block, double p, Val kept[DRAW_BLOCK]);
+// The same as bits, for the price of one: `word` (i32) with bits from `bit` on set where the draws of the four elements
+// from DRAW_BLOCK * block on keep them. block: i64, or i32, not negative.
+Val build_keep_block(Build *b, const RandomKey *key, Val block, double p, Val word, int bit);
 
 // ---------------------------------------------------------------------------------------------------------------------
 // template_attention*.c

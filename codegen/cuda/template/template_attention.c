@@ -128,12 +128,9 @@ void attention_finish(AttentionBlock *x, const RowState *state, const Sums *sums
   attention_store(x, sums, factor, NULL, x->p.o, &x->a->o, x->head);
 }
 
-void attention_drop(AttentionBlock *x, Val tile, Scores s) {
-  for (int t = 0; t < x->n / 8 && x->p.key; t++) {
-    Val kept[4];
-    attention_keep(x, NULL, tile, t, false, kept);
-    for (int i = 0; i < 4; i++) s[t][i] = build_fmul(&x->b, s[t][i], kept[i]);
-  }
+void attention_drop(AttentionBlock *x, Val drawn, Scores s) {
+  for (int t = 0; t < x->n / 8 && drawn; t++)
+    for (int i = 0; i < 4; i++) s[t][i] = build_fmul(&x->b, s[t][i], attention_kept(x, drawn, t, i));
 }
 
 void attention_forward(LLVMModuleRef module, const Attention *a, const char *name, TemplateLaunch *launch) {
@@ -170,12 +167,13 @@ void attention_forward(LLVMModuleRef module, const Attention *a, const char *nam
   build_commit(b);
   attention_current(&x, &keys, parity);
   attention_current(&x, &values, parity);
+  Val drawn = attention_draw(&x, NULL, tile, false);
   Scores s;
   attention_scores(&x, &queries, &keys.tile, s);
   attention_adjust(&x, tile, false, NULL, s, NULL);
   attention_mask_keys(&x, tile, s);
   online_softmax(&x, s, &state, &sums);
-  attention_drop(&x, tile, s);
+  attention_drop(&x, drawn, s);
   attention_accumulate(&x, s, &values.tile, &sums);
   build_loop_end(b, &loop);
   attention_finish(&x, &state, &sums);

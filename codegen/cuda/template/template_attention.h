@@ -42,7 +42,7 @@ typedef struct AttentionBlock {
   Val warp_row;                // of the warp in the block
   Val quad, place;             // lane / 4, lane % 4
   Val batch, head, group;      // i32; head of the queries (of the first of them, where keys are rows), of the keys
-  RandomKey key;               // with dropout
+  Val key;                     // with dropout, in shared memory
   Val shared;                  // next free byte
   int shared_bytes;
 } AttentionBlock;
@@ -112,11 +112,13 @@ void attention_hide_keys(AttentionBlock *x, Val tile, Scores s);
 void attention_mask_keys(AttentionBlock *x, Val tile, Scores s);
 // i1: the mask shows the key; NULL without one. key: i32, below n_keys
 Val attention_seen(AttentionBlock *x, Val key);
-// What dropout makes of a thread's weights of tile t of its scores: 1/(1-p) or 0; NULL without it. head: how many after
-// x->head (NULL: 0). All lanes of the warp take part.
-void attention_keep(AttentionBlock *x, Val head, Val tile, int t, bool keys_are_rows, Val kept[4]);
+// Which of a thread's weights dropout keeps, a bit for each; NULL without it. head: how many after x->head (NULL: 0).
+// All lanes of the warp take part. A word takes less room than the scores: best drawn before there are any.
+Val attention_draw(AttentionBlock *x, Val head, Val tile, bool keys_are_rows);
+// What it makes of weight i of tile t: 1/(1-p) or 0; NULL without it.
+Val attention_kept(AttentionBlock *x, Val drawn, int t, int i);
 // the weights that dropout keeps, scaled
-void attention_drop(AttentionBlock *x, Val tile, Scores s);
+void attention_drop(AttentionBlock *x, Val drawn, Scores s);
 void attention_sums(AttentionBlock *x, Sums *sums);                                     // zero
 void attention_accumulate(AttentionBlock *x, Scores p, const Tile *tile, Sums *sums);   // sums += p tile
 // Sums times factor (a value per row; NULL: factor is `uniform`) in the element type to the operand's rows.

@@ -156,16 +156,15 @@ void attention_backward_q(LLVMModuleRef module, const Attention *a, const char *
   pipeline_begin(&x, &pipeline, streams, NULL);
   Scores s, dp, slope;
   bool caps = a->softcap > 0;
+  Val drawn = attention_draw(&x, NULL, pipeline.tile, false);
   attention_scores(&x, &queries, &streams[0].tile, s);
   attention_adjust(&x, pipeline.tile, false, NULL, s, slope);
   attention_mask_keys(&x, pipeline.tile, s);
   attention_scores(&x, &dy, &streams[1].tile, dp);
-  for (int t = 0; t < x.n / 8; t++) {
-    Val kept[4];
-    attention_keep(&x, NULL, pipeline.tile, t, false, kept);
+  for (int t = 0; t < x.n / 8; t++)
     for (int i = 0; i < 4; i++)
-      attention_differentiate(&x, &s[t][i], &dp[t][i], lse2[i / 2], delta[i / 2], kept[i], caps ? slope[t][i] : NULL);
-  }
+      attention_differentiate(&x, &s[t][i], &dp[t][i], lse2[i / 2], delta[i / 2], attention_kept(&x, drawn, t, i),
+                              caps ? slope[t][i] : NULL);
   attention_accumulate(&x, dp, &streams[0].tile, &dq);
   pipeline_end(&x, &pipeline);
   attention_store_gradient(&x, &dq, a->scale, x.p.dq, &a->dq, x.head);
@@ -253,6 +252,7 @@ void attention_backward_kv(LLVMModuleRef module, const Attention *a, const char 
   // add.
   Scores s, dp, slope;
   bool caps = a->softcap > 0;
+  Val drawn = attention_draw(&x, pipeline.head, pipeline.tile, true);
   attention_scores(&x, &keys, &streams[0].tile, s);
   attention_adjust(&x, pipeline.tile, true, pipeline.head, s, slope);
   attention_mask_queries(&x, pipeline.tile, s);
@@ -263,10 +263,9 @@ void attention_backward_kv(LLVMModuleRef module, const Attention *a, const char 
     attention_column_values(&x, &columns, 0, pipeline.parity, t, lse);
     attention_column_values(&x, &columns, 1, pipeline.parity, t, delta);
     for (int i = 0; i < 2; i++) lse[i] = build_fmul(b, lse[i], build_f32(b, M_LOG2E));
-    Val kept[4];
-    attention_keep(&x, pipeline.head, pipeline.tile, t, true, kept);
     for (int i = 0; i < 4; i++)
-      attention_differentiate(&x, &s[t][i], &dp[t][i], lse[i % 2], delta[i % 2], kept[i], caps ? slope[t][i] : NULL);
+      attention_differentiate(&x, &s[t][i], &dp[t][i], lse[i % 2], delta[i % 2], attention_kept(&x, drawn, t, i),
+                              caps ? slope[t][i] : NULL);
   }
   attention_accumulate(&x, s, &streams[1].tile, &dv);
   attention_accumulate(&x, dp, &streams[0].tile, &dk);

@@ -110,6 +110,18 @@ static void choose_sizes(AttentionBlock *x, AttentionKernel kernel) {
   x->n = !wide ? (x->a->head_dim == 128 && x->a->dropout > 0 ? 32 : 64) : x->a->head_dim == 64 ? 32 : 16;
 }
 
+// In shared memory, to be read again for each tile: of a key in registers the rounds' keys, twenty words, would be kept
+// there as well, or in local memory. A barrier comes before the first tile.
+static void keep_key(AttentionBlock *x) {
+  Build *b = &x->b;
+  x->key = attention_allocate(x, x->a->wgmma ? WGMMA_ALIGN : 16);
+  Branch first;
+  build_if(b, &first, build_less(b, b->tid, build_i32(b, 4)));
+  Val at = build_mul(b, b->tid, build_i32(b, 4));
+  build_store(b, build_load(b, b->i32, build_offset(b, x->p.key, at), 4), build_offset(b, x->key, at), 4);
+  build_if_end(b, &first);
+}
+
 void attention_begin(AttentionBlock *x, LLVMModuleRef module, const Attention *a, AttentionKernel kernel,
                      const char *name, TemplateLaunch *launch) {
   bool keys = kernel == ATTENTION_BACKWARD_KV;
@@ -135,7 +147,7 @@ void attention_begin(AttentionBlock *x, LLVMModuleRef module, const Attention *a
   x->quad = build_div(b, b->lane, 4);
   x->place = build_mod(b, b->lane, 4);
   x->warp_row = build_mul(b, b->warp, build_i32(b, 16));
-  if (x->p.key) x->key = build_random_key(b, x->p.key);
+  if (x->p.key) keep_key(x);
 }
 
 void attention_end(AttentionBlock *x, TemplateLaunch *launch) {
@@ -300,12 +312,20 @@ static Val lane_has(Build *b, int mask) {
   return build_equal(b, build_and(b, b->lane, build_i32(b, mask)), build_i32(b, mask));
 }
 
-// The lanes that differ in the bit of `mask` exchange: the one without it gets the other's first for its second.
-static void exchange(Build *b, int mask, Val *first, Val *second) {
-  Val has = lane_has(b, mask);
-  Val got = build_shuffle_xor(b, build_select(b, has, *first, *second), mask);
-  *first = build_select(b, has, got, *first);
-  *second = build_select(b, has, *second, got);
+static Val shuffled(Build *b, Val word, int mask) {
+  Val x = build_shuffle_xor(b, LLVMBuildBitCast(b->builder, word, b->f32, ""), mask);
+  return LLVMBuildBitCast(b->builder, x, b->i32, "");
+}
+
+// Lanes that differ in the bit of `mask` exchange bits: of each `width` of them and the `width` above, the lane without
+// it gets the other's first for its second, and gives that for the other's first.
+static Val exchange(Build *b, int mask, int width, Val bits) {
+  Val first = build_i32(b, width == 1 ? 0x55555555 : 0x33333333), shift = build_i32(b, width);
+  Val got = shuffled(b, bits, mask);
+  Val low = build_or(b, build_and(b, bits, first), LLVMBuildShl(b->builder, build_and(b, got, first), shift, "")),
+      high = build_or(b, build_and(b, LLVMBuildLShr(b->builder, got, shift, ""), first),
+                      build_and(b, bits, LLVMBuildNot(b->builder, first, "")));
+  return build_select(b, lane_has(b, mask), high, low);
 }
 
 // The number of a block of draws: of that query and the DRAW_BLOCK keys among which `key` is. In 32 bits where all have
@@ -327,20 +347,30 @@ static Val block_of_draws(AttentionBlock *x, Val head, Val query, Val key) {
 }
 
 // A lane has two neighbouring columns of two rows eight apart. Where columns are keys, a pair of lanes has two rows'
-// blocks; where rows are, every fourth lane of four has four: each draws one, and they exchange the words.
-void attention_keep(AttentionBlock *x, Val head, Val tile, int t, bool keys_are_rows, Val kept[4]) {
+// blocks; where rows are, every fourth lane of four has four: each draws one, and they exchange the bits, those of all
+// tiles at once.
+Val attention_draw(AttentionBlock *x, Val head, Val tile, bool keys_are_rows) {
   Build *b = &x->b;
-  for (int i = 0; i < 4; i++) kept[i] = NULL;
-  if (!x->p.key) return;
-  Val rows[2] = {attention_row(x, 0), attention_row(x, 1)};
-  Val columns[2] = {attention_column(x, tile, t, 0), attention_column(x, tile, t, 1)};
-  Val row = build_select(b, lane_has(b, keys_are_rows ? 8 : 1), rows[1], rows[0]), column = columns[0];
-  if (keys_are_rows) column = build_select(b, lane_has(b, 4), columns[1], columns[0]);
-  Val block = keys_are_rows ? block_of_draws(x, head, column, row) : block_of_draws(x, head, row, column);
-  build_keep_block(b, &x->key, block, x->a->dropout, kept);
-  if (keys_are_rows)
-    for (int w = 0; w < 4; w += 2) exchange(b, 4, &kept[w], &kept[w + 1]);
-  for (int w = 0; w < 2; w++) exchange(b, keys_are_rows ? 8 : 1, &kept[w], &kept[w + 2]);
+  if (!x->p.key) return NULL;
+  require_promise(x->n <= 64, "more draws of a lane than a word has bits");
+  RandomKey key = build_random_key(b, x->key);
+  Val rows[2] = {attention_row(x, 0), attention_row(x, 1)}, bits = build_i32(b, 0);
+  Val row = build_select(b, lane_has(b, keys_are_rows ? 8 : 1), rows[1], rows[0]);
+  for (int t = 0; t < x->n / 8; t++) {
+    Val columns[2] = {attention_column(x, tile, t, 0), attention_column(x, tile, t, 1)}, column = columns[0];
+    if (keys_are_rows) column = build_select(b, lane_has(b, 4), columns[1], columns[0]);
+    Val block = keys_are_rows ? block_of_draws(x, head, column, row) : block_of_draws(x, head, row, column);
+    bits = build_keep_block(b, &key, block, x->a->dropout, bits, 4 * t);
+  }
+  if (keys_are_rows) bits = exchange(b, 4, 1, bits);
+  return exchange(b, keys_are_rows ? 8 : 1, 2, bits);
+}
+
+Val attention_kept(AttentionBlock *x, Val drawn, int t, int i) {
+  Build *b = &x->b;
+  if (!drawn) return NULL;
+  Val bit = build_and(b, drawn, build_i32(b, (int32_t)(1u << (4 * t + i))));
+  return build_select(b, build_equal(b, bit, build_i32(b, 0)), build_f32(b, 0), build_f32(b, 1 / (1 - x->a->dropout)));
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

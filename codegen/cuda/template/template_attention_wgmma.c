@@ -213,11 +213,11 @@ typedef struct Forward {
 } Forward;
 
 // Scores of the tile become weights.
-static void weigh(Forward *f, Val tile, Scores s, bool masked, Val fade[2]) {
+static void weigh(Forward *f, Val tile, Val drawn, Scores s, bool masked, Val fade[2]) {
   attention_adjust(&f->x, tile, false, NULL, s, NULL);
   if (masked) attention_hide_keys(&f->x, tile, s);
   softmax(&f->x, s, &f->state, fade);
-  attention_drop(&f->x, tile, s);
+  attention_drop(&f->x, drawn, s);
 }
 
 // For the next iteration. The assembler wants no product to be on its way when operands of one are made.
@@ -258,12 +258,13 @@ static void first_tile(Forward *f, Val first, Val end) {
   for (int step = 0; step < x->n / WGMMA_DEPTH; step++)
     for (int i = 0; i < 4; i++) f->weights[step][i] = build_var(b, b->i32, NULL);
   wgmma_arrived(x, 1);
+  Val drawn = attention_draw(x, NULL, first, false);
   Scores s;
   Val buffer = wgmma_buffer(x, &f->keys, build_and(b, first, build_i32(b, 1)));
   wgmma_scores(x, &f->queries, f->rows, &f->keys, buffer, s);
   build_wgmma_commit(b);
   wgmma_wait_scores(x, 0, s);
-  weigh(f, first, s, true, fade);
+  weigh(f, first, drawn, s, true, fade);
   set_weights(f, s);
 }
 
@@ -281,6 +282,7 @@ static void next_tile(Forward *f, Val tile, Val end, bool masked) {
   build_if_end(b, &more);
   copy_tile(f, &f->values, tile);
   build_commit(b);
+  Val drawn = attention_draw(x, NULL, tile, false);
   Scores s;
   Weights w;
   get_weights(f, w);
@@ -290,7 +292,7 @@ static void next_tile(Forward *f, Val tile, Val end, bool masked) {
   wgmma_accumulate(x, w, wgmma_buffer(x, &f->values, build_xor(b, parity, build_i32(b, 1))), sums);
   build_wgmma_commit(b);
   wgmma_wait_scores(x, 1, s);
-  weigh(f, tile, s, masked, fade);
+  weigh(f, tile, drawn, s, masked, fade);
   wgmma_wait_sums(x, sums, w);
   for (int i = 0; i < x->a->head_dim / 2; i++) sums[i] = build_fmul(b, sums[i], fade[i % 4 / 2]);
   wgmma_set_sums(x, &f->sums, sums);
@@ -301,8 +303,7 @@ void attention_wgmma_forward(LLVMModuleRef module, const Attention *a, const cha
   Forward f;
   AttentionBlock *x = &f.x;
   attention_begin(x, module, a, ATTENTION_FORWARD, name, launch);
-  // Beside draws and sums of 64 columns there is all but room for two: ptxas keeps up to six words in local memory,
-  // which is read once in a turn, and else takes 135 registers, with which there is one.
+  // Beside draws and sums of 64 columns there is room for two, if ptxas is told to see to it.
   if (a->dropout > 0 && a->head_dim <= 64) build_min_blocks(&x->b, 2);
   Build *b = &x->b;
   wgmma_panels(x, &f.queries, 16 * x->warps, 1, x->p.q, &a->q, a->n_queries, x->head);

@@ -40,8 +40,8 @@ static void copy_first(Gradient *g) {
 }
 
 // Opens the loop, starts the copies of the next tile and multiplies the current one: scores and the gradients of the
-// weights.
-static void begin_tile(Gradient *g, Scores s, Scores dp) {
+// weights. What dropout draws meanwhile.
+static Val begin_tile(Gradient *g, Scores s, Scores dp) {
   AttentionBlock *x = &g->x;
   Build *b = &x->b;
   Pipeline *p = &g->pipeline;
@@ -56,8 +56,10 @@ static void begin_tile(Gradient *g, Scores s, Scores dp) {
   wgmma_scores(x, &g->rows[0], g->fixed[0], &g->streams[0], wgmma_buffer(x, &g->streams[0], p->parity), s);
   wgmma_scores(x, &g->rows[1], g->fixed[1], &g->streams[1], wgmma_buffer(x, &g->streams[1], p->parity), dp);
   build_wgmma_commit(b);
+  Val drawn = attention_draw(x, g->has_columns ? p->head : NULL, p->tile, g->has_columns);
   wgmma_wait_scores(x, 0, s);
   wgmma_wait_scores(x, 0, dp);
+  return drawn;
 }
 
 // n sums += their weights times the current tiles of streams; closes the loop.
@@ -94,16 +96,13 @@ void attention_wgmma_backward_q(LLVMModuleRef module, const Attention *a, const 
   Sums dq;
   attention_sums(x, &dq);
   Scores s, dp[1], slope;
-  begin_tile(&g, s, dp[0]);
+  Val drawn = begin_tile(&g, s, dp[0]);
   attention_adjust(x, g.pipeline.tile, false, NULL, s, slope);
   attention_mask_keys(x, g.pipeline.tile, s);
-  for (int t = 0; t < x->n / 8; t++) {
-    Val kept[4];
-    attention_keep(x, NULL, g.pipeline.tile, t, false, kept);
+  for (int t = 0; t < x->n / 8; t++)
     for (int i = 0; i < 4; i++)
-      attention_differentiate(x, &s[t][i], &dp[0][t][i], lse2[i / 2], delta[i / 2], kept[i],
+      attention_differentiate(x, &s[t][i], &dp[0][t][i], lse2[i / 2], delta[i / 2], attention_kept(x, drawn, t, i),
                               a->softcap > 0 ? slope[t][i] : NULL);
-  }
   end_tile(&g, 1, dp, (int[]){0}, &dq);
   attention_store_gradient(x, &dq, a->scale, x->p.dq, &a->dq, x->head);
   attention_end(x, launch);
@@ -125,7 +124,7 @@ void attention_wgmma_backward_kv(LLVMModuleRef module, const Attention *a, const
   Sums sums[2];   // dv, dk
   for (int i = 0; i < 2; i++) attention_sums(x, &sums[i]);
   Scores s[2], slope;   // the weights, the gradients of the scores
-  begin_tile(&g, s[0], s[1]);
+  Val drawn = begin_tile(&g, s[0], s[1]);
   attention_adjust(x, g.pipeline.tile, true, g.pipeline.head, s[0], slope);
   // Columns beyond the last query need no mask: their rows of q and do, lse and delta are zero, and so is all that they
   // add.
@@ -136,10 +135,8 @@ void attention_wgmma_backward_kv(LLVMModuleRef module, const Attention *a, const
     attention_column_values(x, &g.columns, 0, g.pipeline.parity, t, lse);
     attention_column_values(x, &g.columns, 1, g.pipeline.parity, t, delta);
     for (int i = 0; i < 2; i++) lse[i] = build_fmul(b, lse[i], build_f32(b, M_LOG2E));
-    Val kept[4];
-    attention_keep(x, g.pipeline.head, g.pipeline.tile, t, true, kept);
     for (int i = 0; i < 4; i++)
-      attention_differentiate(x, &s[0][t][i], &s[1][t][i], lse[i % 2], delta[i % 2], kept[i],
+      attention_differentiate(x, &s[0][t][i], &s[1][t][i], lse[i % 2], delta[i % 2], attention_kept(x, drawn, t, i),
                               a->softcap > 0 ? slope[t][i] : NULL);
   }
   end_tile(&g, 2, s, (int[]){1, 0}, sums);

@@ -34,19 +34,27 @@ static void philox(Build *b, const RandomKey *key, Val block, uint32_t bits, Val
   }
 }
 
-// Uniform numbers are compared as the integers that they are made of: `digits` highest bits of a word.
-static Val keeps(Build *b, Val word, int digits, double p, LLVMTypeRef type) {
+// i1. Uniform numbers are compared as the integers that they are made of: `digits` highest bits of a word.
+static Val is_kept(Build *b, Val word, int digits, double p, LLVMTypeRef type) {
   LLVMTypeRef integer = LLVMTypeOf(word);
   int unused = (int)LLVMGetIntTypeWidth(integer) - digits;
   double limit = ceil(ldexp(type == b->f64 ? p : (double)(float)p, digits));
   Val drawn = LLVMBuildLShr(b->builder, word, LLVMConstInt(integer, (unsigned)unused, false), "");
-  Val kept = LLVMBuildICmp(b->builder, LLVMIntUGE, drawn, LLVMConstInt(integer, (uint64_t)limit, false), "");
-  return build_select(b, kept, LLVMConstReal(type, 1 / (1 - p)), LLVMConstReal(type, 0));
+  return LLVMBuildICmp(b->builder, LLVMIntUGE, drawn, LLVMConstInt(integer, (uint64_t)limit, false), "");
 }
 
-void build_keep_block(Build *b, const RandomKey *key, Val block, double p, Val kept[DRAW_BLOCK]) {
-  philox(b, key, block, 0, kept);
-  for (int i = 0; i < DRAW_BLOCK; i++) kept[i] = keeps(b, kept[i], 24, p, b->f32);
+static Val keeps(Build *b, Val word, int digits, double p, LLVMTypeRef type) {
+  return build_select(b, is_kept(b, word, digits, p, type), LLVMConstReal(type, 1 / (1 - p)), LLVMConstReal(type, 0));
+}
+
+Val build_keep_block(Build *b, const RandomKey *key, Val block, double p, Val word, int bit) {
+  Val drawn[DRAW_BLOCK];
+  philox(b, key, block, 0, drawn);
+  for (int i = 0; i < DRAW_BLOCK; i++) {
+    Val set = build_i32(b, (int32_t)(1u << (bit + i)));
+    word = build_or(b, word, build_select(b, is_kept(b, drawn[i], 24, p, b->f32), set, build_i32(b, 0)));
+  }
+  return word;
 }
 
 static Val has_bit(Build *b, Val index, int bit) {
