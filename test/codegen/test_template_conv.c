@@ -231,6 +231,7 @@ static void test_narrow(void) {
   CONV(TILE_BF16, .n = 3, .c = 136, .h = 9, .w = 7, .o = 136, .kh = 2, .kw = 2, .pad = {1, 0});
   CONV(TILE_F16, .n = 2, .c = 328, .h = 9, .w = 9, .o = 64, .kh = 1, .kw = 1);
   CONV(TILE_F16, .n = 3, .c = 64, .h = 9, .w = 10, .o = 200, .kh = 1, .kw = 1);
+  CONV(TILE_BF16, .n = 2, .c = 48, .h = 7, .w = 9, .o = 80, .kh = 1, .kw = 1, .groups = 2);
 }
 
 int main(void) {

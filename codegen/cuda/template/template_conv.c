@@ -6,6 +6,8 @@
 
 #include "codegen/cuda/template/template_conv.h"
 
+enum { WEIGHTS_PANEL = 64 };   // columns of weights whose rows are the depth, for products of warpgroups
+
 void conv_kernel(Build *b, LLVMModuleRef module, const char *name, const char *buffers) {
   char parameters[CONV_MAX_BUFFERS + CONV_NUMBERS + 1];
   size_t n = strlen(buffers);
@@ -117,6 +119,52 @@ static Val image_chunk(ConvProductBlock *x, int i, Val ky, Val kx, Val channel, 
                                 build_i64_constant(b, 32 * i * tile_element_bytes(x->c->type))));
 }
 
+// This thread's chunks of the weights of a depth step, rows of a column's depth. to: of the first one.
+static void copy_columns(ConvProductBlock *x, Val tap, Val channel, Val has_channel, Val to) {
+  Build *b = &x->b;
+  int bytes = tile_element_bytes(x->c->type);
+  Val column = build_add(b, x->first_column, build_div(b, b->tid, 8)),
+      at = build_add(b, build_mul(b, x->group, x->columns), column), pitch = x->depth;
+  if (!conv_one_tap(x->c)) {
+    at = build_add(b, build_mul(b, at, conv_number(b, CONV_TAPS)), tap);
+    pitch = build_mul(b, pitch, conv_number(b, CONV_TAPS));
+  }
+  Val element = build_add(b, build_mul(b, build_i64(b, at), build_i64(b, x->depth)), build_i64(b, channel)),
+      from = build_offset(b, x->weights, build_mul(b, element, build_i64_constant(b, bytes)));
+  for (int i = 0; i < x->tile_columns / 32; i++) {
+    Val valid = build_and(b, has_channel, build_less(b, column, build_sub(b, x->columns, build_i32(b, 32 * i))));
+    Val on = build_mul(b, build_i64(b, pitch), build_i64_constant(b, 32 * i * bytes));   // the same in all threads
+    conv_copy_chunk(b, build_offset(b, to, build_i32(b, 32 * 128 * i)), build_offset(b, from, on), valid);
+  }
+}
+
+// Of weights that lie as rows of the depth. Products of warpgroups want panels of 64 columns, one behind the other.
+static void copy_depth_rows(ConvProductBlock *x, Val step, Val stage) {
+  Build *b = &x->b;
+  int bytes = tile_element_bytes(x->c->type), chunks = x->tile_columns / tile_chunk(x->c->type),
+      rows = CONV_THREADS / chunks;
+  Tile w = x->w;
+  w.base = build_offset(b, w.base, build_mul(b, stage, build_i32(b, tile_bytes(&x->a) + tile_bytes(&x->w))));
+  Val chunk = build_mod(b, b->tid, chunks), row = build_div(b, b->tid, chunks),
+      column = build_add(b, x->first_column, build_mul(b, chunk, build_i32(b, tile_chunk(x->c->type)))),
+      first = build_mul(b, step, build_i32(b, w.rows));
+  Val at = build_add(b, build_mul(b, x->group, x->depth), build_add(b, first, row)),
+      element = build_add(b, build_mul(b, build_i64(b, at), build_i64(b, x->columns)), build_i64(b, column)),
+      from = build_offset(b, x->weights, build_mul(b, element, build_i64_constant(b, bytes)));
+  Val has_column = build_less(b, column, x->columns), left = build_sub(b, x->depth, build_add(b, first, row));
+  if (x->c->wgmma) {
+    w.columns = WEIGHTS_PANEL;
+    w.base = build_offset(b, w.base, build_mul(b, build_div(b, chunk, 8), build_i32(b, tile_bytes(&w))));
+    chunk = build_mod(b, chunk, 8);
+  }
+  for (int i = 0; i < w.rows; i += rows) {
+    Val valid = build_and(b, has_column, build_less(b, build_i32(b, i), left)),
+        to = build_tile_chunk(b, &w, build_add(b, row, build_i32(b, i)), chunk);
+    Val on = build_mul(b, build_i64(b, x->columns), build_i64_constant(b, i * bytes));   // the same in all threads
+    conv_copy_chunk(b, to, build_offset(b, from, on), valid);
+  }
+}
+
 // Copies of depth step `step` into a stage. Returns which of this thread's chunks of the image are inside, as bits.
 static Val copy_step(ConvProductBlock *x, Val step, Val stage) {
   Build *b = &x->b;
@@ -139,27 +187,15 @@ static Val copy_step(ConvProductBlock *x, Val step, Val stage) {
   // Rows that are a multiple of 8 on have the same permutation: constants for them, and for the other tile behind this
   // one.
   Val row = build_div(b, b->tid, 8), inside = build_i32(b, 0),
-      place = build_tile_chunk(b, &a, row, build_mod(b, b->tid, 8)), to_w = build_i32(b, tile_bytes(&a));
+      place = build_tile_chunk(b, &a, row, build_mod(b, b->tid, 8));
   for (int i = 0; i < 4; i++) {
     Val valid = has_channel, from = image_chunk(x, i, ky, kx, of_all, &valid);
     (taps_inside ? conv_copy_chunk_cached : conv_copy_chunk)(b, build_offset(b, place, build_i32(b, 32 * 128 * i)),
                                                              from, valid);
     inside = build_or(b, inside, build_select(b, valid, build_i32(b, 1 << i), build_i32(b, 0)));
   }
-  Val column = build_add(b, x->first_column, row), at = build_add(b, build_mul(b, x->group, x->columns), column),
-      pitch = x->depth;
-  if (!conv_one_tap(x->c)) {
-    at = build_add(b, build_mul(b, at, conv_number(b, CONV_TAPS)), tap);
-    pitch = build_mul(b, pitch, conv_number(b, CONV_TAPS));
-  }
-  Val element = build_add(b, build_mul(b, build_i64(b, at), build_i64(b, x->depth)), build_i64(b, channel)),
-      from = build_offset(b, x->weights, build_mul(b, element, build_i64_constant(b, bytes)));
-  for (int i = 0; i < x->tile_columns / 32; i++) {
-    Val valid = build_and(b, has_channel, build_less(b, column, build_sub(b, x->columns, build_i32(b, 32 * i))));
-    Val on = build_mul(b, build_i64(b, pitch), build_i64_constant(b, 32 * i * bytes));   // the same in all threads
-    conv_copy_chunk(b, build_offset(b, place, build_add(b, to_w, build_i32(b, 32 * 128 * i))),
-                    build_offset(b, from, on), valid);
-  }
+  if (conv_depth_rows(x->c)) copy_depth_rows(x, step, stage);
+  else copy_columns(x, tap, channel, has_channel, build_offset(b, place, build_i32(b, tile_bytes(&a))));
   return inside;
 }
 
@@ -173,18 +209,31 @@ void conv_accumulate(Build *b, TileType type, const ConvAccumulators *sums, int 
   }
 }
 
+// Of the warp's 32 columns two tiles of 8.
+static void load_weights(ConvProductBlock *x, const Tile *w, int step, int t, Val pair[4]) {
+  Build *b = &x->b;
+  if (conv_depth_rows(x->c))
+    build_load_b_transposed(b, w, step, build_mul(b, x->warp_n, build_i32(b, tile_element_bytes(w->type))), 16 * t,
+                            pair);
+  else build_load_b(b, w, CONV_ROWS + 16 * t, step, pair);   // the weights lie behind the other tile's rows
+}
+
 static void multiply_stage(ConvProductBlock *x, Val stage, ConvAccumulators *sums) {
   Build *b = &x->b;
   TileType type = x->c->type;
   Tile a = x->a, w = x->w;
   Val offset = build_mul(b, stage, build_i32(b, tile_bytes(&a) + tile_bytes(&w)));
-  a.moved = w.moved = offset;
-  // a multiple of 8 rows on: the permutation is the same
-  w.base = build_offset(b, a.base, build_mul(b, x->warp_n, build_i32(b, 128)));
+  a.moved = offset;
+  if (conv_depth_rows(x->c)) {
+    w.base = build_offset(b, w.base, offset);
+  } else {
+    w.moved = offset;
+    // a multiple of 8 rows on: the permutation is the same
+    w.base = build_offset(b, a.base, build_mul(b, x->warp_n, build_i32(b, 128)));
+  }
   for (int step = 0; step < a.columns / tile_k(type); step++) {
     Val pairs[CONV_N_TILES / 2][4];
-    // the weights lie behind the other tile's rows
-    for (int t = 0; t < CONV_N_TILES / 2; t++) build_load_b(b, &w, CONV_ROWS + 16 * t, step, pairs[t]);
+    for (int t = 0; t < CONV_N_TILES / 2; t++) load_weights(x, &w, step, t, pairs[t]);
     for (int m = 0; m < sums->m_tiles; m++) {
       Val fragment[4];
       build_load_a(b, &a, x->warp_m, 16 * m, step, fragment);
@@ -196,10 +245,12 @@ static void multiply_stage(ConvProductBlock *x, Val stage, ConvAccumulators *sum
 // Each warpgroup has 64 rows and all columns.
 static void multiply_stage_wgmma(ConvProductBlock *x, Val stage, ConvAccumulators *sums) {
   Build *b = &x->b;
-  Wgmma form = {.type = x->c->type, .columns = x->tile_columns};
+  bool depth_rows = conv_depth_rows(x->c);
+  Wgmma form = {.type = x->c->type, .columns = x->tile_columns, .b_transposed = depth_rows};
+  int leading = depth_rows ? x->w.rows * WEIGHTS_PANEL * tile_element_bytes(x->c->type) : 16;
   Val offset = build_mul(b, stage, build_i32(b, tile_bytes(&x->a) + tile_bytes(&x->w)));
   conv_wgmma(b, &form, sums, x->a.columns / WGMMA_DEPTH, build_descriptor_on(b, x->descriptor, offset),
-             build_descriptor_on(b, build_descriptor(b, x->w.base, 16, 1024), offset));
+             build_descriptor_on(b, build_descriptor(b, x->w.base, leading, 1024), offset));
 }
 
 static void begin_product(ConvProductBlock *x) {
@@ -217,7 +268,8 @@ static void begin_product(ConvProductBlock *x) {
   x->warp_n = build_mul(b, build_mod(b, b->warp, x->warps_n), build_i32(b, 32));
   x->a = (Tile){.type = c->type, .rows = CONV_ROWS, .columns = block};
   x->a.base = c->wgmma ? build_wgmma_base(b) : build_shared_base(b);
-  x->w = (Tile){.type = c->type, .rows = x->tile_columns, .columns = block};
+  x->w = conv_depth_rows(c) ? (Tile){.type = c->type, .rows = block, .columns = x->tile_columns}
+                            : (Tile){.type = c->type, .rows = x->tile_columns, .columns = block};
   x->w.base = build_offset(b, x->a.base, build_i32(b, tile_bytes(&x->a)));
   if (c->wgmma) {
     x->warp_m = build_mul(b, b->warp, build_i32(b, 16));

@@ -92,7 +92,9 @@ bool conv_shape(const NncConv *c, TileType type, int64_t wide_blocks, ConvShape 
                                                                                            // oihw, sizes below 2^31
 // the kernel knows; that of a weight gradient which is not dense serves any taps
 bool conv_one_tap(const ConvShape *c);
-bool conv_dense(const ConvShape *c);             // one tap for each pixel: both images have the same
+bool conv_dense(const ConvShape *c);   // one tap for each pixel: both images have the same
+// Weights are read as they lie, rows of the depth: an input gradient of one tap in a type of 16 bits.
+bool conv_depth_rows(const ConvShape *c);
 bool conv_reorders(const ConvShape *c);          // weights go through the workspace
 bool conv_divides(const ConvShape *c);           // an input gradient with a stride, or of one tap and not dense
 int conv_tile_channels(const ConvShape *c);      // 64, 128 or 256

@@ -67,8 +67,12 @@ bool conv_takes_prologue(const ConvShape *c) { return c->pass == NNC_CONV_FORWAR
 bool conv_one_tap(const ConvShape *c) {
   return c->kh * c->kw == 1 && (c->pass != NNC_CONV_WEIGHT_GRAD || c->grouped || conv_dense(c));
 }
+bool conv_depth_rows(const ConvShape *c) {
+  return c->pass == NNC_CONV_INPUT_GRAD && conv_dense(c) && tile_element_bytes(c->type) == 2;
+}
 bool conv_reorders(const ConvShape *c) {
-  return c->pass != NNC_CONV_WEIGHT_GRAD && (c->grouped || c->pass == NNC_CONV_INPUT_GRAD || !conv_one_tap(c));
+  return c->pass != NNC_CONV_WEIGHT_GRAD && !conv_depth_rows(c) &&
+         (c->grouped || c->pass == NNC_CONV_INPUT_GRAD || !conv_one_tap(c));
 }
 bool conv_dense(const ConvShape *c) {
   return !c->grouped && c->kh * c->kw == 1 && c->stride[0] * c->stride[1] == 1 && !c->pad[0] && !c->pad[1] &&
