@@ -68,7 +68,7 @@ bool conv_one_tap(const ConvShape *c) {
   return c->kh * c->kw == 1 && (c->pass != NNC_CONV_WEIGHT_GRAD || c->grouped || conv_dense(c));
 }
 bool conv_depth_rows(const ConvShape *c) {
-  return c->pass == NNC_CONV_INPUT_GRAD && conv_dense(c) && tile_element_bytes(c->type) == 2;
+  return c->pass == NNC_CONV_INPUT_GRAD && !c->grouped && conv_one_tap(c) && tile_element_bytes(c->type) == 2;
 }
 bool conv_reorders(const ConvShape *c) {
   return c->pass != NNC_CONV_WEIGHT_GRAD && !conv_depth_rows(c) &&
