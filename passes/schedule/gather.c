@@ -1,7 +1,8 @@
 // The pass `gather`: updates next to each other at the end of a step, and what is made of parameters alone (their
 // copies in the type of the products) at its start, where a target makes one launch of them (codegen/kernel/groups.h).
 // A gradient then lives until there, and a copy from there, so an update waits, and a copy is made early, only while
-// that raises no peak, or while a budget has room; where memory is short they stay where `schedule` put them.
+// that raises no peak, or while a budget has room; where memory is short they stay where `schedule` put them, but that
+// copies go to the first one before them from which there is room.
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,9 +16,10 @@ typedef struct Gather {
   int *exec;        // Owned; the order tried
   bool *waits;      // Owned, per step
   bool *early;      // Owned, per step
+  int *beside;      // Owned, per step: the copy behind which this one is made, -1: it stays
   bool *needed;     // Owned, per step: one that does not wait reads what it makes
   bool *held;       // Owned, per buffer: an update that waits reads it
-  int n_waiting, n_early;
+  int n_waiting, n_early, n_beside;
   int64_t room;   // bytes that the user grants anyway, without the persistent part; 0: no budget
 } Gather;
 
@@ -66,12 +68,18 @@ static bool has_room(int64_t *live, int from, int to, int64_t bytes, int64_t pea
 
 static void choose_early(Gather *g, int64_t *live, int64_t peak) {
   PlanProgram *p = g->p;
+  int first = -1;   // of those that stay
   for (int i = 0; i < p->n_steps; i++) {
     const PlanStep *s = &p->steps[i];
     int64_t bytes = 0;
+    g->beside[i] = -1;
+    if (!is_copy_of_parameters(p, s)) continue;
     for (int r = 0; r < s->n_results; r++) bytes += plan_align(p, p->values[s->first_result + r].bytes);
-    g->early[i] = is_copy_of_parameters(p, s) && has_room(live, 0, i, bytes, peak);
+    g->early[i] = has_room(live, 0, i, bytes, peak);
     g->n_early += g->early[i];
+    if (g->early[i]) continue;
+    if (first >= 0 && has_room(live, first, i - 1, bytes, peak)) g->beside[i] = first, g->n_beside++;
+    else first = i;
   }
 }
 
@@ -100,11 +108,21 @@ static void choose(Gather *g) {
   plan_layout_free(&l);
 }
 
+// Whether others may be made beside this step: a copy that stays.
+static bool has_others(const Gather *g, int i) {
+  return g->n_beside && !g->early[i] && is_copy_of_parameters(g->p, &g->p->steps[i]);
+}
+
 static void write_order(Gather *g) {
   int n = 0;
   for (int part = 0; part < 3; part++)
-    for (int i = 0; i < g->p->n_steps; i++)
-      if ((g->early[i] && g->n_early > 1 ? 0 : g->waits[i] && g->n_waiting > 1 ? 2 : 1) == part) g->exec[n++] = i;
+    for (int i = 0; i < g->p->n_steps; i++) {
+      if ((g->early[i] && g->n_early > 1 ? 0 : g->waits[i] && g->n_waiting > 1 ? 2 : 1) != part) continue;
+      if (g->n_beside && g->beside[i] >= 0) continue;
+      g->exec[n++] = i;
+      for (int k = i + 1; k < g->p->n_steps && has_others(g, i); k++)
+        if (g->beside[k] == i) g->exec[n++] = k;
+    }
 }
 
 static int64_t arena(PlanProgram *p, const int *exec, int64_t work, int64_t *peak) {
@@ -159,11 +177,23 @@ static void move_to_start(MlirOperation op, PtrMap *moved, MlirOperation *last, 
   *last = op;
 }
 
+// With the views that it reads, of which some may stand before that anyway.
+static void move_behind(MlirOperation op, MlirOperation first) {
+  mlirOperationMoveAfter(op, first);
+  for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++) {
+    MlirValue v = mlirOperationGetOperand(op, i);
+    if (!mlirValueIsABlockArgument(v) && mlirOperationIsBeforeInBlock(op, nn_value_def(v)))
+      move_behind(nn_value_def(v), first);
+  }
+}
+
 static void move_steps(const Gather *g) {
   MlirOperation end = nn_function_return(g->p->func), last = nn_null_operation();
   PtrMap moved = {0};
   for (int i = 0; i < g->p->n_steps && g->n_early > 1; i++)
     if (g->early[i]) move_to_start(g->p->steps[i].op, &moved, &last, nn_function_body(g->p->func));
+  for (int i = g->p->n_steps - 1; i >= 0 && g->n_beside; i--)   // each comes in front of those before
+    if (g->beside[i] >= 0) move_behind(g->p->steps[i].op, g->p->steps[g->beside[i]].op);
   for (int i = 0; i < g->p->n_steps && g->n_waiting > 1; i++)
     if (g->waits[i]) move_to_end(g->p->steps[i].op, end);
   ptr_map_free(&moved);
@@ -178,20 +208,24 @@ static void gather_function(MlirModule module, MlirOperation func, const NnTarge
               .exec = allocate_array(n, sizeof *g.exec),
               .waits = allocate_array(n, sizeof *g.waits),
               .early = allocate_array(n, sizeof *g.early),
+              .beside = allocate_array(n, sizeof *g.beside),
               .needed = allocate_array(n, sizeof *g.needed)};
   choose(&g);
-  int n_waiting = g.n_waiting, n_early = g.n_early;
+  int n_waiting = g.n_waiting, n_early = g.n_early, n_beside = g.n_beside;
   bool moved = false;
-  for (int try = 0; try < 3 && !moved; try++) {   // all, else one of both
-    g.n_waiting = try == 1 ? 0 : n_waiting;
-    g.n_early = try == 2 ? 0 : n_early;
+  for (int try = 0; try < 4 && !moved; try++) {   // all, else without the copies that others are made beside, else one
+    g.n_waiting = try == 2 ? 0 : n_waiting;
+    g.n_early = try == 3 ? 0 : n_early;
+    g.n_beside = try ? 0 : n_beside;
+    if (try == 1 && !n_beside) continue;
     write_order(&g);
-    moved = (g.n_waiting > 1 || g.n_early > 1) && fits(&g);
+    moved = (g.n_waiting > 1 || g.n_early > 1 || g.n_beside) && fits(&g);
   }
   if (moved) move_steps(&g);
   free(g.exec);
   free(g.waits);
   free(g.early);
+  free(g.beside);
   free(g.needed);
   free(g.held);
   plan_program_free(&p);

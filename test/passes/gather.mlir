@@ -1,6 +1,7 @@
 // Updates wait for each other where the gradients that live longer for it raise no peak.
 // RUN: %nnc_opt %s --passes='fuse,schedule,gather{mode=always}' | FileCheck %s
 // RUN: %nnc_opt %s --passes='fuse,schedule,gather' | FileCheck %s --check-prefix=HOST
+// RUN: %nnc_opt %s --passes='fuse,gather{mode=always}' | FileCheck %s --check-prefix=VIEW
 
 // Large activations: at the end there is room for both gradients. A target without such launches keeps the order of `schedule`.
 // CHECK-LABEL: func.func @roomy
@@ -117,4 +118,38 @@ func.func @copies_tight(%x: tensor<4x512xbf16> {nn.role = "input"}, %w0: tensor<
   %c1 = "nn.cast"(%w1) {nn.phase = "forward"} : (tensor<512x512xf32>) -> tensor<512x512xbf16>
   %y = "nn.matmul"(%r, %c1) {transpose_a = false, transpose_b = false, nn.phase = "forward"} : (tensor<4x512xbf16>, tensor<512x512xbf16>) -> tensor<4x512xbf16>
   return %y : tensor<4x512xbf16>
+}
+
+// From the start on the copies would raise the peak, which is the large value; behind it there is room for all of them at once.
+// CHECK-LABEL: func.func @copies_behind
+// CHECK-NEXT: %[[V:.*]] = "nn.reshape"(%arg4)
+// CHECK: %[[S:.*]] = call @kernel_{{[0-9]+}}(%{{.*}}) {{.*}} -> tensor<256xf32>
+// CHECK-NEXT: %[[C1:.*]] = call @kernel_{{[0-9]+}}(%arg2)
+// CHECK-NEXT: %[[C2:.*]] = call @kernel_{{[0-9]+}}(%arg3)
+// CHECK-NEXT: %[[C3:.*]] = call @kernel_{{[0-9]+}}(%[[V]])
+// CHECK-NEXT: "nn.matmul"(%arg0, %[[C1]])
+// CHECK: "nn.matmul"(%{{.*}}, %[[C2]])
+// CHECK: "nn.matmul"(%{{.*}}, %[[C3]])
+// VIEW-LABEL: func.func @copies_behind
+// VIEW: %[[V:.*]] = "nn.reshape"(%arg4)
+// VIEW-NEXT: call @kernel_{{[0-9]+}}(%[[V]])
+// VIEW-NEXT: "nn.matmul"(%arg0
+// HOST-LABEL: func.func @copies_behind
+// HOST: call @kernel_{{[0-9]+}}(%arg2)
+// HOST-NEXT: "nn.matmul"
+// HOST-NEXT: call @kernel_{{[0-9]+}}(%arg3)
+// HOST-NEXT: "nn.matmul"
+func.func @copies_behind(%x: tensor<256x32xbf16> {nn.role = "input"}, %big: tensor<32x4096xbf16> {nn.role = "input"}, %w1: tensor<32x32xf32> {nn.role = "param", nn.name = "copies_behind.w1"}, %w2: tensor<32x32xf32> {nn.role = "param", nn.name = "copies_behind.w2"}, %w3: tensor<4x8x32xf32> {nn.role = "param", nn.name = "copies_behind.w3"})
+    -> (tensor<256xf32> {nn.role = "output", nn.name = "s"}, tensor<256x32xbf16> {nn.role = "output", nn.name = "y"}) {
+  %large = "nn.matmul"(%x, %big) {transpose_a = false, transpose_b = false, nn.phase = "forward"} : (tensor<256x32xbf16>, tensor<32x4096xbf16>) -> tensor<256x4096xbf16>
+  %wide = "nn.cast"(%large) {nn.phase = "forward"} : (tensor<256x4096xbf16>) -> tensor<256x4096xf32>
+  %s = "nn.reduce_sum"(%wide) {axes = array<i64: 1>, nn.phase = "forward"} : (tensor<256x4096xf32>) -> tensor<256xf32>
+  %c1 = "nn.cast"(%w1) {nn.phase = "forward"} : (tensor<32x32xf32>) -> tensor<32x32xbf16>
+  %h1 = "nn.matmul"(%x, %c1) {transpose_a = false, transpose_b = false, nn.phase = "forward"} : (tensor<256x32xbf16>, tensor<32x32xbf16>) -> tensor<256x32xbf16>
+  %c2 = "nn.cast"(%w2) {nn.phase = "forward"} : (tensor<32x32xf32>) -> tensor<32x32xbf16>
+  %h2 = "nn.matmul"(%h1, %c2) {transpose_a = false, transpose_b = false, nn.phase = "forward"} : (tensor<256x32xbf16>, tensor<32x32xbf16>) -> tensor<256x32xbf16>
+  %v = "nn.reshape"(%w3) {nn.phase = "forward"} : (tensor<4x8x32xf32>) -> tensor<32x32xf32>
+  %c3 = "nn.cast"(%v) {nn.phase = "forward"} : (tensor<32x32xf32>) -> tensor<32x32xbf16>
+  %y = "nn.matmul"(%h2, %c3) {transpose_a = false, transpose_b = false, nn.phase = "forward"} : (tensor<256x32xbf16>, tensor<32x32xbf16>) -> tensor<256x32xbf16>
+  return %s, %y : tensor<256xf32>, tensor<256x32xbf16>
 }
