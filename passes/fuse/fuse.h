@@ -91,7 +91,8 @@ typedef struct FuseGraph {
   bool *overwritten;   // Owned, per argument: an update is tied to it
 } FuseGraph;
 
-enum { FUSE_TINY = 16, FUSE_CHAIN = 16, FUSE_BUFFERS = 24, FUSE_HOST_BUFFERS = 32, FUSE_MEMBERS = 128 };
+// Buffers of a kernel; the most where launches cost, and of one that takes what `recompute` made.
+enum { FUSE_TINY = 16, FUSE_CHAIN = 16, FUSE_BUFFERS = 24, FUSE_MOST_BUFFERS = 32, FUSE_MEMBERS = 128 };
 
 // ---- fuse_prepare.c ----
 void fuse_prepare(MlirOperation func);

@@ -103,6 +103,29 @@ static bool edges_are_fusible(FuseGraph *g, int a, int b, const FuseGroup *merge
   return true;
 }
 
+// b reads a value of a's, element by element.
+static bool reads_elements(FuseGraph *g, int a, int b) {
+  for (int m = g->groups[b].first; m >= 0; m = g->next[m]) {
+    const FuseOp *o = &g->ops[m];
+    for (int e = o->first_in; e < o->first_in + o->n_in; e++) {
+      const FuseEdge *edge = &g->edges[e];
+      if (edge->value >= 0 && edge->from >= 0 && edge->via == FUSE_DIRECT && fuse_find(g, edge->from) == a &&
+          nn_shape_equal(g->value_types[edge->value], g->groups[a].shape))
+        return true;
+    }
+  }
+  return false;
+}
+
+// More where launches cost, but not for sums that have no elements in common (of one parameter's gradient, where a
+// layer is used twice) nor in the forward pass: running statistics would bring moments of several layers together.
+static int most_buffers(FuseGraph *g, int a, int b, bool connected) {
+  const FuseGroup *ga = &g->groups[a], *gb = &g->groups[b];
+  bool forward = (ga->phases | gb->phases) & FUSE_FORWARD;
+  bool apart = connected && ga->axes && gb->axes && !reads_elements(g, a, b);
+  return g->few_launches && !forward && !apart ? FUSE_MOST_BUFFERS : FUSE_BUFFERS;
+}
+
 // Distinct values that the kernel of a and b would read and write.
 static int count_buffers(FuseGraph *g, int a, int b) {
   int count = 0, roots[2] = {a, b};
@@ -180,6 +203,7 @@ static void reorder(FuseGraph *g, int a, int b) {
   free(after);
 }
 
+// max_buffers: 0 for what most_buffers says.
 static bool try_merge(FuseGraph *g, int a, int b, bool connected, int max_buffers) {
   a = fuse_find(g, a);
   b = fuse_find(g, b);
@@ -190,6 +214,7 @@ static bool try_merge(FuseGraph *g, int a, int b, bool connected, int max_buffer
   }
   FuseGroup merged;
   if (!combine(&g->groups[a], &g->groups[b], connected, &merged)) return false;
+  if (!max_buffers) max_buffers = most_buffers(g, a, b, connected);
   if (!edges_are_fusible(g, a, b, &merged) || count_buffers(g, a, b) > max_buffers) return false;
   int *found = NULL, n_found;
   bool ok = reach(g, a, b, &found, &n_found);
@@ -229,7 +254,7 @@ static bool merge_with_producers(FuseGraph *g) {
       }
       if (best < 0) break;
       tried[best] = true;
-      changed |= try_merge(g, g->edges[o->first_in + best].from, i, true, FUSE_BUFFERS);
+      changed |= try_merge(g, g->edges[o->first_in + best].from, i, true, 0);
     }
   }
   return changed;
@@ -249,7 +274,7 @@ static bool merge_siblings(FuseGraph *g) {
       const FuseEdge *edge = &g->edges[e];
       if (edge->value < 0 || edge->via != FUSE_DIRECT) continue;
       if (!nn_shape_equal(g->value_types[edge->value], g->groups[fuse_find(g, i)].shape)) continue;
-      if (latest[edge->value] >= 0) changed |= try_merge(g, latest[edge->value], i, false, FUSE_BUFFERS);
+      if (latest[edge->value] >= 0) changed |= try_merge(g, latest[edge->value], i, false, 0);
       latest[edge->value] = i;
     }
   }
@@ -345,7 +370,7 @@ static bool merge_sums_around(FuseGraph *g) {
       int sum = sum_of_columns(g, edge->to, g->value_types[edge->value]);
       if (sum < 0 || g->groups[sum].joined || g->groups[sum].phases != g->groups[fuse_find(g, i)].phases) continue;
       int other = sums_of_operands(g, fuse_find(g, i), sum);
-      if (other < 0 || !try_merge(g, other, sum, false, FUSE_BUFFERS)) continue;
+      if (other < 0 || !try_merge(g, other, sum, false, 0)) continue;
       changed = g->groups[fuse_find(g, sum)].joined = true;
     }
   }
@@ -359,7 +384,7 @@ static void place_recomputed(FuseGraph *g) {
     int after = -1;
     for (int tries = 0; tries < 4; tries++) {
       int host = find_host(g, i, after);
-      if (host < 0 || try_merge(g, i, host, true, FUSE_HOST_BUFFERS)) break;
+      if (host < 0 || try_merge(g, i, host, true, FUSE_MOST_BUFFERS)) break;
       after = g->groups[host].position;
     }
   }
