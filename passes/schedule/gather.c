@@ -147,8 +147,9 @@ static bool fits(const Gather *g) {
   int64_t old_peak = peak(g->p), new_peak, new = arena(g->p, g->exec, PLAN_SHORT, &new_peak);
   if (new <= g->room) return true;
   if (new_peak > old_peak) return false;
-  if (new > old_peak) new = arena(g->p, g->exec, PLAN_LONG, &new_peak);       // as the plan will be searched for
-  return new <= old_peak || new <= arena(g->p, NULL, PLAN_LONG, &old_peak);   // no arena is smaller than its peak
+  int64_t enough = old_peak + old_peak / 1000;   // so near to the peak, which no arena is below, the plan's search ends
+  if (new > enough) new = arena(g->p, g->exec, PLAN_LONG, &new_peak);
+  return new <= enough || new <= arena(g->p, NULL, PLAN_LONG, &old_peak);
 }
 
 // What shows its results, too.
