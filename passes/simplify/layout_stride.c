@@ -38,40 +38,32 @@ static bool sides_of(MlirOperation op, Side side[2]) {
   return true;
 }
 
-static MlirValue pad_behind(NnBuilder *b, MlirValue v, int axis, int64_t more) {
-  int64_t none[NN_MAX_RANK] = {0}, high[NN_MAX_RANK] = {0};
-  high[axis] = more;
-  return more ? nn_pad(b, v, none, high, none, 0) : v;
-}
-
-// [N, H, W, C] to [N, H/2, W/2, channels], the channels of a block's pixels one behind the other.
-static MlirValue blocks_of_image(NnBuilder *b, MlirValue x, int64_t channels) {
+// [N, H, W, C] to [N, H/2, W/2, 4 `each`], the channels of a block's pixels one behind the other, of each with zeros.
+static MlirValue blocks_of_image(NnBuilder *b, MlirValue x, int64_t each) {
   NnType t = nn_value_type(x);
-  int64_t n = t.dim[0], h = t.dim[1] / 2, w = t.dim[2] / 2, c = t.dim[3];
-  MlirValue v = nn_reshape(b, x, 6, (int64_t[]){n, h, 2, w, 2, c});
-  v = nn_transpose(b, v, (int64_t[]){0, 1, 3, 2, 4, 5});
-  return pad_behind(b, nn_reshape(b, v, 4, (int64_t[]){n, h, w, 4 * c}), 3, channels - 4 * c);
+  int64_t n = t.dim[0], h = t.dim[1] / 2, w = t.dim[2] / 2, none[4] = {0}, high[4] = {0, 0, 0, each - t.dim[3]};
+  MlirValue v = nn_reshape(b, nn_pad(b, x, none, high, none, 0), 6, (int64_t[]){n, h, 2, w, 2, each});
+  return nn_reshape(b, nn_transpose(b, v, (int64_t[]){0, 1, 3, 2, 4, 5}), 4, (int64_t[]){n, h, w, 4 * each});
 }
 
-// [O, C, KH, KW] to [O, channels, …] likewise, by views and pads alone: their gradient is formed in f32
+// [O, C, KH, KW] to [O, 4 each, …] likewise, by views and a pad alone: their gradient is formed in f32
 // (autodiff_wide.c).
-static MlirValue blocks_of_weights(NnBuilder *b, MlirValue w, const Side side[2], int64_t channels) {
+static MlirValue blocks_of_weights(NnBuilder *b, MlirValue w, const Side side[2], int64_t each) {
   NnType t = nn_value_type(w);
-  int64_t low[4] = {0, 0, side[0].front, side[1].front}, high[4] = {0}, none[4] = {0};
+  int64_t low[4] = {0, 0, side[0].front, side[1].front}, high[4] = {0, each - t.dim[1]}, none[4] = {0};
   for (int i = 0; i < 2; i++) high[2 + i] = 2 * side[i].window - t.dim[2 + i] - side[i].front;
-  int64_t o = t.dim[0], c = t.dim[1], h = side[0].window, k = side[1].window;
-  MlirValue v = nn_reshape(b, nn_pad(b, w, low, high, none, 0), 6, (int64_t[]){o, c, h, 2, k, 2});
-  v = nn_transpose(b, v, (int64_t[]){0, 3, 5, 1, 2, 4});
-  return pad_behind(b, nn_reshape(b, v, 4, (int64_t[]){o, 4 * c, h, k}), 1, channels - 4 * c);
+  int64_t o = t.dim[0], h = side[0].window, k = side[1].window;
+  MlirValue v = nn_reshape(b, nn_pad(b, w, low, high, none, 0), 6, (int64_t[]){o, each, h, 2, k, 2});
+  return nn_reshape(b, nn_transpose(b, v, (int64_t[]){0, 3, 5, 1, 2, 4}), 4, (int64_t[]){o, 4 * each, h, k});
 }
 
 MlirValue layout_halve_stride(Layout *l, MlirOperation op, MlirValue x) {
   Side side[2];
   if (l->block_channels == 0 || nn_op_of(op) != NN_OP_conv2d || !sides_of(op, side)) return nn_null_value();
   NnBuilder b = rewrite_builder(op);
-  int64_t channels = round_up(4 * nn_value_type(x).dim[3], l->block_channels), strides[2] = {1, 1},
+  int64_t each = divide_up(4 * nn_value_type(x).dim[3], l->block_channels) * l->block_channels / 4, strides[2] = {1, 1},
           padding[4] = {side[0].before, side[0].behind, side[1].before, side[1].behind};
-  MlirValue operands[] = {blocks_of_image(&b, x, channels), blocks_of_weights(&b, nn_operand(op, 1), side, channels)};
+  MlirValue operands[] = {blocks_of_image(&b, x, each), blocks_of_weights(&b, nn_operand(op, 1), side, each)};
   const NnAttr attrs[] = {NN_I64S("strides", strides, 2), NN_I64S("padding", padding, 4), NN_STR("layout", "nhwc")};
   return nn_result(nn_build(&b, NN_OP_conv2d, 2, operands, 3, attrs, NULL), 0);
 }

@@ -5,10 +5,11 @@
 
 // CHECK-LABEL: func.func @stem
 // CHECK: %[[C:.*]] = "nn.cast"(%arg1)
-// CHECK: %[[X:.*]] = "nn.transpose"(%{{.*}}) {{.*}}perm = array<i64: 0, 1, 3, 2, 4, 5>} : (tensor<2x8x2x6x2x3xbf16>) -> tensor<2x8x6x2x2x3xbf16>
-// CHECK: "nn.pad"(%{{.*}}) {high = array<i64: 0, 0, 0, 4>{{.*}} -> tensor<2x8x6x16xbf16>
-// CHECK: "nn.pad"(%[[C]]) {high = array<i64: 0, 0, 0, 0>{{.*}}low = array<i64: 0, 0, 1, 1>{{.*}} -> tensor<32x3x8x8xbf16>
-// CHECK: %[[W:.*]] = "nn.pad"(%{{.*}}) {{.*}} -> tensor<32x16x4x4xbf16>
+// CHECK: "nn.pad"(%{{.*}}) {high = array<i64: 0, 0, 0, 1>{{.*}} -> tensor<2x16x12x4xbf16>
+// CHECK: "nn.transpose"(%{{.*}}) {{.*}}perm = array<i64: 0, 1, 3, 2, 4, 5>} : (tensor<2x8x2x6x2x4xbf16>) -> tensor<2x8x6x2x2x4xbf16>
+// CHECK: "nn.pad"(%[[C]]) {high = array<i64: 0, 1, 0, 0>{{.*}}low = array<i64: 0, 0, 1, 1>{{.*}} -> tensor<32x4x8x8xbf16>
+// CHECK: "nn.transpose"(%{{.*}}) {{.*}}perm = array<i64: 0, 3, 5, 1, 2, 4>
+// CHECK-NEXT: %[[W:.*]] = "nn.reshape"(%{{.*}}) {{.*}} -> tensor<32x16x4x4xbf16>
 // CHECK: %[[Y:.*]] = "nn.conv2d"(%{{.*}}, %[[W]]) {layout = "nhwc", padding = array<i64: 2, 1, 2, 1>, strides = array<i64: 1, 1>} : {{.*}} -> tensor<2x8x6x32xbf16>
 // PLAIN-LABEL: func.func @stem
 // PLAIN: "nn.conv2d"(%{{.*}}strides = array<i64: 2, 2>
