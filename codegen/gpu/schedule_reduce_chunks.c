@@ -219,7 +219,7 @@ static int64_t plan_combine(Plan *p, const Kernel *k, int64_t rows, int64_t from
 // Many parts are joined by several blocks, FOLD by each, and what those leave by the last of them.
 static bool plan_fold(Plan *folded, const Plan *parts) {
   enum { MANY = 96, FOLD = 64 };
-  if (parts->n_chunks <= MANY) return false;
+  if (parts->n_chunks <= MANY || divide_up(parts->width, parts->per_block) > ENOUGH_BLOCKS) return false;   // counters
   plan_combine(folded, parts->r.k, parts->chunk_size * FOLD, parts->bytes);
   folded->team = parts->team;
   return true;
