@@ -83,7 +83,7 @@ static void attention(Writer *w, TileType type, int head_dim, int64_t tokens) {
                  .head_dim = head_dim,
                  .causal = true,
                  .scale = 1 / sqrt(head_dim)};
-  a.q = a.k = a.v = a.o = (AttentionStrides){tokens * width, head_dim, width};
+  a.q = a.k = a.v = a.o = a.dq = a.dk = (AttentionStrides){tokens * width, head_dim, width};
   a.wgmma = !strcmp(w->arch, "sm_90a") && attention_wgmma_supported(&a);
   char element = "bhff"[type], symbol[3][64];
   int64_t bytes = total * width * tile_element_bytes(type), rows = a.batch * a.heads * tokens * 4;
