@@ -229,6 +229,7 @@ static bool try_merge(FuseGraph *g, int a, int b, bool connected, int max_buffer
   ga->axes = merged.axes;
   ga->phases = merged.phases;
   ga->has_view = merged.has_view;
+  ga->joined |= gb->joined;
   gb->parent = a;
   return true;
 }
@@ -371,7 +372,8 @@ static bool merge_sums_around(FuseGraph *g) {
       if (sum < 0 || g->groups[sum].joined || g->groups[sum].phases != g->groups[fuse_find(g, i)].phases) continue;
       int other = sums_of_operands(g, fuse_find(g, i), sum);
       if (other < 0 || !try_merge(g, other, sum, false, 0)) continue;
-      changed = g->groups[fuse_find(g, sum)].joined = true;
+      g->groups[fuse_find(g, sum)].joined = true;
+      changed = true;
     }
   }
   return changed;

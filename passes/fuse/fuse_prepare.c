@@ -253,13 +253,22 @@ static bool counts_rows(MlirValue index, int64_t *n) {
   return !mlirOperationIsNull(def) && nn_op_of(def) == NN_OP_iota && type.rank == 1;
 }
 
+// Something outside of kernels sees the value, which must not become a parameter that the step may overwrite.
+static bool is_shown(MlirValue v) {
+  NN_FOREACH_USE (use, v) {
+    MlirOperation user = mlirOpOperandGetOwner(use);
+    if (nn_op_of(user) == NN_OP_NONE || nn_op_of(user) == NN_OP_tap || nn_is_alias(user)) return true;
+  }
+  return false;
+}
+
 static bool take_counted_rows(MlirOperation op) {
   int64_t n;
   MlirValue x = mlirOperationGetOperand(op, 0);
   NnType from = nn_value_type(x), to = nn_value_type(mlirOperationGetResult(op, 0));
   if (!counts_rows(mlirOperationGetOperand(op, 1), &n)) return false;
   NnBuilder b = rewrite_builder(op);
-  if (nn_op_of(op) == NN_OP_gather && n <= from.dim[0]) {
+  if (nn_op_of(op) == NN_OP_gather && n <= from.dim[0] && !is_shown(mlirOperationGetResult(op, 0))) {
     replace(op, 0, n == from.dim[0] ? x : nn_rows(&b, x, 0, n));
     return true;
   }

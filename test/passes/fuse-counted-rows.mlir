@@ -30,3 +30,14 @@ func.func @some(%table: tensor<9x4xf32>, %x: tensor<8x4xf32>, %small: tensor<7x4
   %m = "nn.gather"(%table, %i2) : (tensor<9x4xf32>, tensor<2x8xi32>) -> tensor<2x8x4xf32>
   return %y, %d, %s, %m : tensor<8x4xf32>, tensor<9x4xf32>, tensor<8x4xf32>, tensor<2x8x4xf32>
 }
+
+// What is returned stays a value of its own: the table may be overwritten.
+// CHECK-LABEL: func.func @shown
+// CHECK: %[[T:.*]] = call @kernel_{{[0-9]+}}(%arg0, {{.*}} -> tensor<8x4xf32>
+// CHECK: return %{{.*}}, %[[T]]
+func.func @shown(%table: tensor<8x4xf32> {nn.role = "param", nn.name = "table"}, %x: tensor<8x4xf32>) -> (tensor<8x4xf32> {nn.role = "update", nn.tied = 0 : i64}, tensor<8x4xf32> {nn.role = "output", nn.name = "t"}) {
+  %i = "nn.iota"() {axis = 0 : i64} : () -> tensor<8xi32>
+  %t = "nn.gather"(%table, %i) : (tensor<8x4xf32>, tensor<8xi32>) -> tensor<8x4xf32>
+  %new = "nn.sub"(%table, %x) {nn.phase = "update"} : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<8x4xf32>
+  return %new, %t : tensor<8x4xf32>, tensor<8x4xf32>
+}
