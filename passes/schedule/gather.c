@@ -2,7 +2,7 @@
 // copies in the type of the products) at its start, where a target makes one launch of them (codegen/kernel/groups.h).
 // A gradient then lives until there, and a copy from there, so an update waits, and a copy is made early, only while
 // that raises no peak, or while a budget has room; where memory is short they stay where `schedule` put them, but that
-// copies go to the first one before them from which there is room.
+// copies go to the last one that stays before them, if there is room from there.
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,7 +20,8 @@ typedef struct Gather {
   bool *needed;     // Owned, per step: one that does not wait reads what it makes
   bool *held;       // Owned, per buffer: an update that waits reads it
   int n_waiting, n_early, n_beside;
-  int64_t room;   // bytes that the user grants anyway, without the persistent part; 0: no budget
+  int64_t old_peak, old_arena;   // of the order before; the arena 0: not known yet
+  int64_t room;                  // bytes that the user grants anyway, without the persistent part; 0: no budget
 } Gather;
 
 static bool is_map(const PlanProgram *p, const PlanStep *s) {
@@ -143,13 +144,16 @@ static int64_t peak(PlanProgram *p) {
   return bytes;
 }
 
-static bool fits(const Gather *g) {
-  int64_t old_peak = peak(g->p), new_peak, new = arena(g->p, g->exec, PLAN_SHORT, &new_peak);
+static bool fits(Gather *g) {
+  int64_t new_peak, new = arena(g->p, g->exec, PLAN_SHORT, &new_peak), ignored;
   if (new <= g->room) return true;
-  if (new_peak > old_peak) return false;
-  int64_t enough = old_peak + old_peak / 1000;   // so near to the peak, which no arena is below, the plan's search ends
+  if (new_peak > g->old_peak) return false;
+  // So near to the peak, which no arena is below, the plan's search ends.
+  int64_t enough = g->old_peak + g->old_peak / 1000;
   if (new > enough) new = arena(g->p, g->exec, PLAN_LONG, &new_peak);
-  return new <= enough || new <= arena(g->p, NULL, PLAN_LONG, &old_peak);
+  if (new <= enough) return true;
+  if (!g->old_arena) g->old_arena = arena(g->p, NULL, PLAN_LONG, &ignored);
+  return new <= g->old_arena;
 }
 
 // What shows its results, too.
@@ -206,6 +210,7 @@ static void gather_function(MlirModule module, MlirOperation func, const NnTarge
   size_t n = (size_t)p.n_steps;
   Gather g = {.p = &p,
               .room = room,
+              .old_peak = peak(&p),
               .exec = allocate_array(n, sizeof *g.exec),
               .waits = allocate_array(n, sizeof *g.waits),
               .early = allocate_array(n, sizeof *g.early),
