@@ -13,9 +13,8 @@
 // bf16 and f16 become f32 tile by tile; dk and dv are summed in f32 for a part at a time.
 enum { TILE_QUERIES = 64, TILE_KEYS = 64, BLOCK_ROWS = 6, KEYS_OF_UNIT = 256 };
 
-// Where the operands lie: strides in elements; k stands for v, of_o is of o and its
-// gradient; the gradients of q, and those of k
-// and v, lie as to_q and to_k say.
+// Where the operands lie: strides in elements; k stands for v; the gradients of q, and those of k and v, lie as to_q
+// and to_k say, o and its gradient as of_o does.
 typedef struct Strides {
   int64_t batch, head, row;
 } Strides;

@@ -19,7 +19,7 @@ enum { LEAST = 32, KINDS = 12, THREADS = 64 };
 
 // Threads of a team that ask at the same moment need more blocks than those that do so one after the other. So that it
 // does not depend on the moment how many there are, there is a block for each thread of what any of them has had at
-// once.
+// once (of teams beyond THREADS some count as one).
 typedef struct Kept {
   KeptBlock *alone, *shared;   // asked for outside of teams; in teams
   int made;                    // of `shared`, handed out or not

@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "codegen/onnx/onnx.h"
+#include "support/alloc.h"
 
 // [B, H, T, D] of an operand.
 static OnnxName heads_first(OnnxGraph *g, MlirOperation op, int i, const NnAttention *a) {
@@ -48,6 +49,7 @@ static OnnxName weights_of(OnnxGraph *g, OnnxName scores, const NnAttention *a) 
 
 OnnxName onnx_attention(OnnxGraph *g, MlirOperation op) {
   NnAttention a = nn_attention_of(op);
+  require_promise(!a.joined, "attention after fuse");
   OnnxName q = heads_first(g, op, 0, &a), k = for_each_head(g, heads_first(g, op, 1, &a), &a),
            v = for_each_head(g, heads_first(g, op, 2, &a), &a);
   OnnxName scores = onnx_binary(g, "MatMul", q, onnx_transpose(g, k, 4, (int64_t[]){0, 1, 3, 2}));

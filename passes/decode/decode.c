@@ -223,6 +223,7 @@ static MlirValue cached(Decode *d, MlirValue whole, int axis) {
 
 static bool attention_at_position(Decode *d, MlirOperation op) {
   NnAttention a = nn_attention_of(op);
+  require_promise(!a.joined, "attention after fuse");
   NnBuilder *b = &d->b;
   int axis = a.heads_last ? 1 : 2, n = 3;
   for (int i = 0; i < 3; i++) {
