@@ -39,7 +39,9 @@ int main(void) {
   for (int i = 0; i < 10; i++) use_blocks(true);
   CHECK(allocated() == before, "%lld bytes more where threads ask together", (long long)(allocated() - before));
   nnc_operator_delete(alone);
-  CHECK(nnc_operator_new(BYTES) == alone, "a block that came back is not the next one");
+  void *next = nnc_operator_new(BYTES);
+  CHECK(next == alone, "a block that came back is not the next one");
+  nnc_operator_delete(next);
   before = allocated();
   void *large = nnc_operator_new(1 << 20);
   nnc_operator_delete(large);
