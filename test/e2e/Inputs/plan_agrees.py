@@ -1,5 +1,5 @@
-"""plan_agrees.py NNC NNC-PLAN POINTS MODEL [OPTION...]: at 60 % of the arena the compiler's plan is within POINTS points of
-what nnc-plan adds on the same problem, whatever had to be corrected in it on the way."""
+"""plan_agrees.py NNC NNC-PLAN POINTS MODEL [OPTION...]: at 59 to 63 % of the arena the compiler's plans are, in the mean, within POINTS
+points of what nnc-plan adds on the same problem, whatever had to be corrected in them on the way."""
 import json
 import re
 import subprocess
@@ -13,11 +13,14 @@ def run(*command, text=None):
 
 
 problem = run(nnc, *options, '--emit=problem')
-step = run(nnc, *options, '--memory-budget=60%', '--emit=remat')
-found = {name: float(value) for name, value in re.findall(r'nn\.(overhead|budget|arena_none) = ([-+.\deE]+)', step)}
 peak = json.loads(run(planner, 'remat', '-', '--policy=none', text=problem))['peak']
-budget = int(found['budget'] + peak - found['arena_none'])
-planned = json.loads(run(planner, 'remat', '-', f'--budget={budget}', text=problem))['overhead']
-added = found['overhead']
-assert planned > 0 and 100 * (added - planned) < points, (added, planned)
+more = []
+for percent in range(59, 64):
+    step = run(nnc, *options, f'--memory-budget={percent}%', '--emit=remat')
+    found = {name: float(value) for name, value in re.findall(r'nn\.(overhead|budget|arena_none) = ([-+.\deE]+)', step)}
+    budget = int(found['budget'] + peak - found['arena_none'])
+    planned = json.loads(run(planner, 'remat', '-', f'--budget={budget}', text=problem))['overhead']
+    assert planned > 0
+    more.append(100 * (found['overhead'] - planned))
+assert sum(more) / len(more) < points, more
 print('agree')
