@@ -121,7 +121,8 @@ static void write_order(Gather *g) {
       if ((g->early[i] && g->n_early > 1 ? 0 : g->waits[i] && g->n_waiting > 1 ? 2 : 1) != part) continue;
       if (g->n_beside && g->beside[i] >= 0) continue;
       g->exec[n++] = i;
-      for (int k = i + 1; k < g->p->n_steps && has_others(g, i); k++)
+      if (!has_others(g, i)) continue;
+      for (int k = i + 1; k < g->p->n_steps; k++)
         if (g->beside[k] == i) g->exec[n++] = k;
     }
 }
@@ -238,8 +239,8 @@ static void gather_function(MlirModule module, MlirOperation func, const NnTarge
 }
 
 // Requires: kernels (fuse); a final order but for the updates and the copies. Where remat has placed the buffers, their
-// order is its own. Establishes: another such order, which needs no more memory than the old one, or than the budget.
-// Breaks: nn.inplace, nn.offset.
+// order is its own. Establishes: another such order, which needs no more memory than the old one, but for what the
+// search for places may leave (a thousandth of the peak), or than the budget. Breaks: nn.inplace, nn.offset.
 bool nn_pass_gather(MlirModule module, const NnPassRun *run) {
   NnFunctions functions = nn_public_functions(module);
   bool together = (run->target && run->target->groups_updates) ||
