@@ -115,15 +115,20 @@ static int64_t bytes_of_thread(const NncAttention *a) {
 
 int64_t nnc_attention_scratch(const NncAttention *a) { return nnc_library_threads() * bytes_of_thread(a); }
 
-// The first element of a head where each token has all heads of q, then those of k and v.
+// Of a tensor in which each token has all heads of q, then those of k and v: as many queries as keys.
+static Strides strides_packed(const NncAttention *a) {
+  int64_t row = (a->heads + 2 * a->groups) * a->head_dim;
+  return (Strides){a->n_queries * row, a->head_dim, row};
+}
+
+// The first element of a head there.
 static void *head_of(const NncAttention *a, const void *x, int64_t head) {
   return (char *)x + head * a->head_dim * (is_narrow(a) ? 2 : element_bytes(a));
 }
 
 static void place_packed(Problem *p, void *gradients) {
   const NncAttention *a = &p->a;
-  int64_t row = (a->heads + 2 * a->groups) * a->head_dim;
-  p->to_q = p->to_k = (Strides){a->n_queries * row, a->head_dim, row};
+  p->to_q = p->to_k = strides_packed(a);
   p->dq = gradients;
   p->dk = head_of(a, gradients, a->heads);
   p->dv = head_of(a, gradients, a->heads + a->groups);
@@ -131,8 +136,7 @@ static void place_packed(Problem *p, void *gradients) {
 
 static void place_joined(Problem *p) {
   const NncAttention *a = &p->a;
-  int64_t heads = a->heads + 2 * a->groups;
-  p->q = strides_of(a, heads, a->n_queries), p->k = strides_of(a, heads, a->n_keys);
+  p->q = p->k = strides_packed(a);
   p->in_k = head_of(a, p->in_k, a->heads);
   p->in_v = head_of(a, p->in_v, a->heads + a->groups);
 }

@@ -16,6 +16,7 @@ static AttentionStrides strides(const NncAttention *a, int64_t heads, int64_t to
                        : (AttentionStrides){heads * tokens * d, tokens * d, d};
 }
 
+// Of a tensor in which each token has all heads of q, then those of k and v: as many queries as keys.
 static AttentionStrides packed_strides(const NncAttention *a) {
   int64_t row = (a->heads + 2 * a->groups) * a->head_dim;
   return (AttentionStrides){a->n_queries * row, a->head_dim, row};
@@ -82,10 +83,7 @@ static Attention attention_of(const CudaTarget *target, MlirOperation op, const 
   a.k = a.v = strides(&r, r.groups, r.n_keys);
   a.dq = a.q, a.dk = a.k;
   if (r.packed) a.dq = a.dk = packed_strides(&r);
-  if (r.joined) {
-    int64_t heads = r.heads + 2 * r.groups;
-    a.q = strides(&r, heads, r.n_queries), a.k = a.v = strides(&r, heads, r.n_keys);
-  }
+  if (r.joined) a.q = a.k = a.v = packed_strides(&r);
   a.plain = !cuda_has_tensor_cores(target) || !attention_supported(&a) || !is_aligned(op);
   if (a.plain && a.type == TILE_TF32) a.type = TILE_F32;
   a.wgmma = cuda_has_wgmma(target) && attention_wgmma_supported(&a);
