@@ -32,7 +32,26 @@ typedef struct Chain {
 // ---------------------------------------------------------------------------------------------------------------------
 // What of the body the function needs
 
-static bool shape_of(const Kernel *k, const Access *a, EpilogueShape *out) {
+// Where a slice of channels lies in each pixel of a tensor with `channels` of them, from `first` on. EPILOGUE_LANES are
+// read at once.
+typedef struct SliceOfChannels {
+  int64_t channels, first;
+} SliceOfChannels;
+
+static bool is_slice(const Kernel *k, const Access *a, SliceOfChannels *slice) {
+  int last = k->domain.rank - 1;
+  int64_t pixels = 1;
+  *slice = (SliceOfChannels){.first = a->offset};
+  for (int i = last - 1; i >= 0; pixels *= k->domain.dim[i], i--) {
+    if (k->domain.dim[i] == 1) continue;
+    if (!slice->channels) slice->channels = a->stride[i];
+    if (a->stride[i] != pixels * slice->channels) return false;
+  }
+  return a->stride[last] == 1 && slice->first >= 0 && slice->first + k->domain.dim[last] <= slice->channels &&
+         slice->channels <= INT32_MAX && slice->channels % EPILOGUE_LANES == 0 && slice->first % EPILOGUE_LANES == 0;
+}
+
+static bool shape_of(const Kernel *k, const Access *a, EpilogueShape *out, SliceOfChannels *slice) {
   Layout dense = layout_row_major(&k->domain);
   int last = k->domain.rank - 1;
   bool element = a->offset == 0, channel = element, scalar = element;
@@ -42,8 +61,8 @@ static bool shape_of(const Kernel *k, const Access *a, EpilogueShape *out) {
     channel &= a->stride[i] == (i == last);
     scalar &= a->stride[i] == 0;
   }
-  *out = scalar ? EPILOGUE_SCALAR : channel ? EPILOGUE_CHANNEL : EPILOGUE_ELEMENT;
-  return scalar || channel || element;
+  *out = scalar ? EPILOGUE_SCALAR : channel ? EPILOGUE_CHANNEL : element ? EPILOGUE_ELEMENT : EPILOGUE_SLICE;
+  return scalar || channel || element || is_slice(k, a, slice);
 }
 
 static int find_input(const Chain *c, int arg, EpilogueShape shape) {
@@ -55,14 +74,22 @@ static int find_input(const Chain *c, int arg, EpilogueShape shape) {
 static void add_leaf(void *user, int arg, MlirValue value, const Access *a) {
   Chain *c = user;
   EpilogueShape shape;
-  bool known = shape_of(c->k, a, &shape);
+  SliceOfChannels slice;
+  bool known = shape_of(c->k, a, &shape, &slice);
   if (arg < 0 && !nn_value_is_null(c->operand)) {
     c->fits = false;
     return;
   }
   if (arg < 0) {   // of what is computed on the way only the convolution's own result, at its own place
-    c->fits &= known && shape != EPILOGUE_SCALAR && mlirOperationEqual(nn_value_def(value), c->k->library);
+    c->fits &= known && (shape == EPILOGUE_ELEMENT || shape == EPILOGUE_CHANNEL) &&
+               mlirOperationEqual(nn_value_def(value), c->k->library);
     return;
+  }
+  if (known && shape == EPILOGUE_SLICE) {
+    bool first = !c->shape.slice_channels;
+    known = nn_value_is_null(c->operand) &&
+            (first || (c->shape.slice_channels == slice.channels && c->shape.slice_first == slice.first));
+    if (first) c->shape.slice_channels = slice.channels, c->shape.slice_first = slice.first;
   }
   c->fits &= known && (c->e.n_inputs < EPILOGUE_INPUTS || find_input(c, arg, shape) >= 0);
   if (!c->fits || find_input(c, arg, shape) >= 0) return;
@@ -200,7 +227,8 @@ typedef struct FunctionValues {
 static Value argument(Emitter *e, int arg, NnDtype dtype, const Access *a) {
   const FunctionValues *f = e->user;
   EpilogueShape shape;
-  bool known = shape_of(e->k, a, &shape);
+  SliceOfChannels slice;
+  bool known = shape_of(e->k, a, &shape, &slice);
   int i = find_input(f->c, arg, shape);
   require_promise(known && i >= 0 && dtype == e->k->arg[arg].dtype, "an operand of an epilogue that was not foreseen");
   return f->input[i];
@@ -250,7 +278,7 @@ static void write_function(CudaModule *m, const Chain *c, const char *symbol) {
 static char *signature_of(const Chain *c) {
   Text t = {0};
   for (int i = 0; i < c->e.n_inputs; i++)
-    text_add(&t, "%c%d%s,", "ecs"[c->e.input[i].shape], (int)c -> e.input[i].dtype, c->e.input[i].aligned ? "" : "u");
+    text_add(&t, "%c%d%s,", "ecsl"[c->e.input[i].shape], (int)c -> e.input[i].dtype, c->e.input[i].aligned ? "" : "u");
   text_add(&t, ":");
   for (int i = 0; i < c->e.n_outputs; i++)
     text_add(&t, "%d%s,", (int)c->e.output[i].dtype, c->e.output[i].aligned ? "" : "u");

@@ -24,6 +24,7 @@ typedef enum FuseVia {
   FUSE_DIRECT,      // element by element, or the operand of a reduction
   FUSE_BROADCAST,   // through broadcasts: axis i of the value runs along axis dims[i] of the consumer's domain
   FUSE_VIEW,        // through a transpose, slice or reshape: the value must be in memory
+  FUSE_PART,        // element by element of a slice (FuseEdge.value) that `recompute` made; `from` made the whole
   FUSE_ORDER,       // no data: `from` reads what `to` overwrites
 } FuseVia;
 

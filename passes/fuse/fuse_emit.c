@@ -346,8 +346,8 @@ static MlirAttribute recomputed_names(MlirContext ctx, const Draft *d) {
   Words names = {0};
   for (int i = 0; i < d->ops.n; i++) {
     MlirAttribute name = nn_attribute(d->ops.items[i], ATTR_recompute);
-    bool known = mlirAttributeIsNull(name) || nn_op_of(d->ops.items[i]) == NN_OP_broadcast ||
-                 !is_wanted(d->ops.items[i]);
+    NnOp op = nn_op_of(d->ops.items[i]);   // a slice is what is read where it lies, and not computed
+    bool known = mlirAttributeIsNull(name) || op == NN_OP_broadcast || op == NN_OP_slice || !is_wanted(d->ops.items[i]);
     for (int j = 0; j < names.n && !known; j++) known = names.items[j] == (uint64_t)(uintptr_t)name.ptr;
     if (!known) add_word(&names, (uint64_t)(uintptr_t)name.ptr);
   }

@@ -178,6 +178,8 @@ static bool classify(FuseGraph *g) {
     case NN_KIND_VIEW:
       if (o->kind == NN_OP_broadcast) {
         classify_broadcast(g, o);
+      } else if (o->klass == FUSE_NODE) {
+        classify_recomputed(o);
       } else if (o->klass == FUSE_FIXED) {
         MlirValue v = nn_operand(o->op, 0);
         int def = def_of(g, v);
@@ -264,6 +266,13 @@ static void add_dependences(FuseGraph *g, int to, MlirValue v, Seen seen) {
   }
   const FuseOp *o = &g->ops[def];
   if (walked_before(g, to, def, &seen)) return;
+  if (o->recomputed && o->kind == NN_OP_slice && seen.via == FUSE_DIRECT) {
+    add_edge(g, (FuseEdge){.from = def_of(g, nn_operand(o->op, 0)),
+                           .to = to,
+                           .value = value_number(g, v),
+                           .via = FUSE_PART});
+    return;
+  }
   if (o->kind == NN_OP_broadcast) {
     int64_t dims[NN_MAX_RANK];
     int n = nn_attr_i64s(o->op, "dims", dims, NN_MAX_RANK);

@@ -78,7 +78,7 @@ static bool is_spread(const FuseEdge *order, const FuseGraph *g, const FuseGroup
 static bool edge_is_fusible(const FuseEdge *e, const FuseGraph *g, const FuseGroup *merged) {
   if (e->via == FUSE_ORDER) return !g->few_launches || !is_spread(e, g, merged);
   if (e->via == FUSE_DIRECT) return true;
-  if (e->via == FUSE_VIEW || !merged->axes || !fuse_group_is_row(merged)) return false;
+  if (e->via == FUSE_VIEW || e->via == FUSE_PART || !merged->axes || !fuse_group_is_row(merged)) return false;
   NnType kept = kept_shape(merged);
   if (!nn_shape_equal(g->value_types[e->value], &kept)) return false;
   for (int i = 0, a = 0; a < merged->shape->rank; a++)
@@ -249,7 +249,7 @@ static bool merge_with_producers(FuseGraph *g) {
       int64_t best_bytes = -1;
       for (int e = 0; e < n; e++) {
         const FuseEdge *edge = &g->edges[o->first_in + e];
-        if (tried[e] || edge->from < 0 || edge->value < 0 || edge->via == FUSE_VIEW) continue;
+        if (tried[e] || edge->from < 0 || edge->value < 0 || edge->via == FUSE_VIEW || edge->via == FUSE_PART) continue;
         int64_t bytes = fuse_value_bytes(g, edge->value);
         if (bytes > best_bytes) best = e, best_bytes = bytes;
       }
@@ -260,6 +260,8 @@ static bool merge_with_producers(FuseGraph *g) {
   }
   return changed;
 }
+
+static bool by_elements(const FuseEdge *e) { return e->via == FUSE_DIRECT || e->via == FUSE_PART; }
 
 // Reductions of the same space that read a common value share one pass over it.
 static bool merge_siblings(FuseGraph *g) {
@@ -273,7 +275,7 @@ static bool merge_siblings(FuseGraph *g) {
     if (!g->groups[fuse_find(g, i)].axes) continue;
     for (int e = o->first_in; e < o->first_in + o->n_in; e++) {
       const FuseEdge *edge = &g->edges[e];
-      if (edge->value < 0 || edge->via != FUSE_DIRECT) continue;
+      if (edge->value < 0 || !by_elements(edge)) continue;
       if (!nn_shape_equal(g->value_types[edge->value], g->groups[fuse_find(g, i)].shape)) continue;
       if (latest[edge->value] >= 0) changed |= try_merge(g, latest[edge->value], i, false, 0);
       latest[edge->value] = i;
@@ -290,11 +292,11 @@ static int find_host(FuseGraph *g, int op, int after) {
   int best = -1;
   for (int e = o->first_in; e < o->first_in + o->n_in; e++) {
     int from = g->edges[e].from;
-    if (from < 0 || g->edges[e].via != FUSE_DIRECT) continue;
+    if (from < 0 || !by_elements(&g->edges[e])) continue;
     for (int s = g->ops[from].first_out; s < g->ops[from].first_out + g->ops[from].n_out; s++) {
       const FuseEdge *edge = &g->edges[g->out[s]];
       int to = fuse_find(g, edge->to);
-      if (edge->value != g->edges[e].value || edge->via != FUSE_DIRECT) continue;   // only nodes read directly
+      if (edge->value != g->edges[e].value || !by_elements(edge)) continue;   // only nodes read directly
       if (to == fuse_find(g, op) || !(g->groups[to].phases & FUSE_BACKWARD) ||
           !nn_shape_equal(g->groups[to].shape, o->shape))
         continue;
@@ -327,7 +329,7 @@ static int count_read_by_both(FuseGraph *g, int a, int b, const NnType *shape) {
   for (int m = g->groups[a].first; m >= 0; m = g->next[m]) {
     for (int e = g->ops[m].first_in; e < g->ops[m].first_in + g->ops[m].n_in; e++) {
       const FuseEdge *read = &g->edges[e];
-      if (read->value < 0 || read->via != FUSE_DIRECT || g->value_stamp[read->value] == stamp) continue;
+      if (read->value < 0 || !by_elements(read) || g->value_stamp[read->value] == stamp) continue;
       g->value_stamp[read->value] = stamp;
       count += nn_shape_equal(g->value_types[read->value], shape) && group_reads(g, b, read->value);
     }

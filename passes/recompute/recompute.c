@@ -31,6 +31,7 @@ typedef struct Recompute {
   RecomputeGraph g;
   bool *again;                  // Owned, per value: computed again for the backward pass
   MlirValue *inside, *stored;   // Owned, per value: its clones; null: none yet
+  RecomputePart *part;          // Owned, per value
 } Recompute;
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -166,11 +167,27 @@ static MlirValue make_clone(Recompute *r, int id, bool stored, MlirOperation bef
   return mlirOperationGetResult(copy, 0);
 }
 
+// A kept value where it lies in another one. Each reader has a slice of its own, so that none is a reason to store it.
+static MlirValue read_part(const RecomputeGraph *g, int id, const RecomputePart *part, MlirOperation before) {
+  const RecomputeValue *v = &g->values[id], *whole = &g->values[part->whole];
+  int64_t starts[NN_MAX_RANK] = {0};
+  char name[64];
+  NnBuilder b = nn_builder_before(before);
+  b.phase = "backward";
+  starts[part->axis] = part->start;
+  MlirValue slice = nn_slice(&b, whole->value, starts, nn_type_of(v->value)->dim, NULL);
+  name_of(g, id, name, sizeof name);
+  nn_set_attr(mlirOpResultGetOwner(slice), &NN_STR(ATTR_recompute, name));
+  return slice;
+}
+
 static MlirValue clone(Recompute *r, int id, bool stored, MlirOperation before) {
   const RecomputeValue *v = &r->g.values[id];
-  if (!r->again[v->root]) return v->value;
+  bool part = r->part[id].whole >= 0;
+  if (!r->again[v->root] && !part) return v->value;
   MlirValue *memo = stored || v->library ? &r->stored[id] : &r->inside[id];
-  if (nn_value_is_null(*memo)) *memo = make_clone(r, id, stored || v->library, before);
+  if (nn_value_is_null(*memo))
+    *memo = part ? read_part(&r->g, id, &r->part[id], before) : make_clone(r, id, stored || v->library, before);
   return *memo;
 }
 
@@ -198,7 +215,7 @@ static void recompute_function(MlirOperation func, RecomputeMode mode) {
   if (!has_backward_pass(func)) return;
   Recompute r = {0};
   recompute_graph_build(&r.g, func, mode);
-  int64_t before = recompute_crossing_bytes(&r.g, NULL, true);
+  int64_t before = recompute_crossing_bytes(&r.g, NULL, NULL, true);
   if (before == 0) {
     recompute_graph_free(&r.g);
     return;
@@ -207,19 +224,22 @@ static void recompute_function(MlirOperation func, RecomputeMode mode) {
   r.again = allocate_array((size_t)r.g.n_values, sizeof *r.again);
   r.inside = allocate_array((size_t)r.g.n_values, sizeof *r.inside);
   r.stored = allocate_array((size_t)r.g.n_values, sizeof *r.stored);
+  r.part = allocate_array((size_t)r.g.n_values, sizeof *r.part);
   if (mode != RECOMPUTE_NONE) {
     cut(&r);
     limit(&r);
+    recompute_find_parts(&r.g, r.again, r.part);
     rewrite(&r);
     rewrite_erase_dead(nn_function_body(func));
   }
-  int64_t after = recompute_crossing_bytes(&r.g, r.again, false);
+  int64_t after = recompute_crossing_bytes(&r.g, r.again, mode != RECOMPUTE_NONE ? r.part : NULL, false);
   nn_set_attr(func, &NN_I64(ATTR_checkpoint_kept, after));
   // less: a mean kept beside what it centres
   nn_set_attr(func, &NN_I64(ATTR_checkpoint_saved, before > after ? before - after : 0));
   free(r.again);
   free(r.inside);
   free(r.stored);
+  free(r.part);
   recompute_graph_free(&r.g);
 }
 

@@ -2,6 +2,7 @@
 //
 // recompute_graph.c  values, how backward ops read them, what may be computed again
 // recompute_cut.c    minimum vertex cut
+// recompute_parts.c  kept values that are parts of others
 // recompute.c        the decision, and the clones
 #ifndef NNC_PASSES_RECOMPUTE_H
 #define NNC_PASSES_RECOMPUTE_H
@@ -52,10 +53,23 @@ void recompute_graph_build(RecomputeGraph *g, MlirOperation func, RecomputeMode 
 void recompute_graph_classify(RecomputeGraph *g);   // how they are read, and what may be computed again
 void recompute_graph_free(RecomputeGraph *g);
 bool recompute_reads_elements(NnOp op);   // a map or a reduction: reads element i for its element i
+
+// Where a value lies in another one, which is kept as well, along an axis.
+typedef struct RecomputePart {
+  int whole;   // value; -1: in none
+  int axis;
+  int64_t start;
+} RecomputePart;
 // Bytes of forward results that backward ops read, each buffer once; constants and indices, which every kernel makes
 // itself, left out. Random draws count where `draws`: as if a mask had to be kept. `again`, per value, or NULL: those
-// are computed again, and what that reads counts in their place.
-int64_t recompute_crossing_bytes(const RecomputeGraph *g, const bool *again, bool draws);
+// are computed again, and what that reads counts in their place. `part`, per value, or NULL: the whole counts.
+int64_t recompute_crossing_bytes(const RecomputeGraph *g, const bool *again, const RecomputePart *part, bool draws);
+
+// For each value that is not in again[], is read by backward ops element by element alone, and is an operand of a
+// concatenation that they read, too (or of one that is an operand of such a one, and so on): that concatenation, of
+// several the last. Left out where the parts of a whole together are smaller than it: it lives as long as the last of
+// them would.
+void recompute_find_parts(const RecomputeGraph *g, const bool *again, RecomputePart *part);
 
 // Minimum vertex cut. Of all sets of vertices of least total capacity that every path from a source to a sink meets,
 // the one nearest to the sinks: what ties is not recomputed. beyond[v]: v lies behind the cut (a vertex of the cut does

@@ -254,7 +254,8 @@ void recompute_graph_free(RecomputeGraph *g) {
 
 typedef struct Crossing {
   const RecomputeGraph *g;
-  const bool *again;   // Borrowed
+  const bool *again;           // Borrowed
+  const RecomputePart *part;   // Borrowed
   bool draws;
   bool *counted, *followed;   // Owned, per value
   int64_t bytes;
@@ -263,6 +264,7 @@ typedef struct Crossing {
 static void count_kept(Crossing *c, int id) {
   const RecomputeGraph *g = c->g;
   id = g->values[id].root;
+  if (c->part && c->part[id].whole >= 0) id = c->part[id].whole;
   // A broadcast is made by each kernel from its operand.
   while (g->values[id].def >= 0 && g->kind[g->values[id].def] == NN_OP_broadcast)
     id = g->values[g->operands[g->first_operand[g->values[id].def]]].root;
@@ -285,8 +287,8 @@ static void count_read(Crossing *c, int id) {
   for (int j = g->first_operand[def]; j < g->first_operand[def + 1]; j++) count_read(c, g->operands[j]);
 }
 
-int64_t recompute_crossing_bytes(const RecomputeGraph *g, const bool *again, bool draws) {
-  Crossing c = {.g = g, .again = again, .draws = draws};
+int64_t recompute_crossing_bytes(const RecomputeGraph *g, const bool *again, const RecomputePart *part, bool draws) {
+  Crossing c = {.g = g, .again = again, .part = part, .draws = draws};
   c.counted = allocate_array((size_t)g->n_values, sizeof *c.counted);
   c.followed = allocate_array((size_t)g->n_values, sizeof *c.followed);
   for (int i = 0; i < g->n_ops; i++) {

@@ -91,7 +91,8 @@ static Slice slice_of(MlirOperation op) {
   return s;
 }
 
-// A slice of a concatenation that takes from one part only is a slice of that part.
+// A slice of a concatenation that takes from one part only is a slice of that part; one that `recompute` made is there
+// so that the part need not be kept.
 static MlirValue slice_of_part(MlirOperation op, MlirOperation concat, Slice s) {
   int64_t axis = nn_attr_i64(concat, "axis", 0), begin = 0;
   int64_t first = s.start[axis], last = first + (s.size[axis] - 1) * s.stride[axis];
@@ -120,7 +121,7 @@ static MlirValue rule_slice(MlirOperation op, MlirValue x) {
   bool turned = false;   // from the last to the first
   for (int i = 0; i < from.rank; i++) turned |= s.size[i] > 1 && s.stride[i] < 0;
   if (nn_type_equal(&from, &to) && !turned) return x;
-  if (simplify_is(x, NN_OP_concat, &inner)) return slice_of_part(op, inner, s);
+  if (simplify_is(x, NN_OP_concat, &inner) && !nn_has_attr(op, ATTR_recompute)) return slice_of_part(op, inner, s);
   if (!simplify_is(x, NN_OP_slice, &inner)) return none();
   Slice first = slice_of(inner);
   for (int i = 0; i < from.rank; i++) {

@@ -14,6 +14,7 @@ enum {
   POSITIVE = 128,   // a result of i1
   LONG = 256,       // a gelu: many operations
   FED = 512,        // in front: the first operand is relu((x - a) b + c) s, a batch-norm's
+  APART = 1024,     // the tensor of SUMS is another slice than that of RESIDUAL
 };
 
 typedef struct Case {
@@ -21,6 +22,7 @@ typedef struct Case {
   bool backward;
   int64_t n, c, h, w, o, k, stride, pad, groups;
   int what;
+  int64_t more, first;   // the tensors of RESIDUAL and SUMS have so many channels more; the slice begins at `first`
 } Case;
 
 static MlirValue by_channel(Fn *f, NnType type) {
@@ -59,12 +61,22 @@ static MlirValue gelu(Fn *f, MlirValue x) {
   return nn_binary(&f->b, NN_OP_mul, nn_binary(&f->b, NN_OP_mul, x, half), nn_binary(&f->b, NN_OP_add, e, one));
 }
 
+// A further operand; where it has more channels it is in the convolution's type.
+static MlirValue tensor(Fn *f, const Case *c, NnType type, int64_t first) {
+  if (!c->more) return arg(f, type);
+  NnType whole = type;
+  whole.dtype = c->dtype;
+  whole.dim[3] += c->more;
+  MlirValue part = nn_slice(&f->b, arg(f, whole), I64S(0, 0, 0, first), type.dim, NULL);
+  return nn_cast(&f->b, part, type.dtype);
+}
+
 // In f32; the convolution's type may be narrower.
 static MlirValue chain(Fn *f, const Case *c, MlirValue v) {
   NnBuilder *b = &f->b;
   NnType type = nn_value_type(v);
   if (c->what & AFFINE) v = affine(f, v);
-  if (c->what & RESIDUAL) v = nn_binary(b, NN_OP_add, v, arg(f, type));
+  if (c->what & RESIDUAL) v = nn_binary(b, NN_OP_add, v, tensor(f, c, type, c->first));
   if (c->what & SCALE) v = nn_binary(b, NN_OP_mul, v, nn_broadcast(b, arg(f, nn_scalar(NN_F32)), type, NULL));
   if (c->what & MASK) v = nn_select(b, arg(f, nn_type(NN_I1, 4, type.dim)), v, nn_constant_like(b, v, 0));
   return c->what & LONG ? gelu(f, v) : v;
@@ -91,7 +103,8 @@ static void add_case(MlirModule m, const Case *c) {
                              nn_binary(b, NN_OP_mul, mean, nn_constant_like(b, mean, 0.1)));
   }
   if (c->what & SUMS) {
-    MlirValue other = arg(&f, nn_value_type(v)), products = nn_binary(b, NN_OP_mul, v, other);
+    MlirValue other = tensor(&f, c, nn_value_type(v), c->what & APART ? 0 : c->first),
+              products = nn_binary(b, NN_OP_mul, v, other);
     results[n++] = nn_reduce(b, NN_OP_reduce_sum, v, 3, I64S(0, 1, 2));
     results[n++] = nn_reduce(b, NN_OP_reduce_sum, products, 3, I64S(0, 1, 2));
   }

@@ -286,8 +286,8 @@ void attention_build(LLVMModuleRef module, const Attention *a, int which, const 
 // EPILOGUE_LANES neighbouring results in f32, and of each input as it lies in memory, to a vector for each output as it
 // lies in memory, then one in f32 for each sum.
 enum { EPILOGUE_INPUTS = 12, EPILOGUE_OUTPUTS = 4, EPILOGUE_SUMS = 4, EPILOGUE_LANES = 4 };
-// one for each result, for each channel, one in all
-typedef enum EpilogueShape { EPILOGUE_ELEMENT, EPILOGUE_CHANNEL, EPILOGUE_SCALAR } EpilogueShape;
+// one for each result, for each channel, one in all; SLICE: one for each result, of a tensor that has more channels
+typedef enum EpilogueShape { EPILOGUE_ELEMENT, EPILOGUE_CHANNEL, EPILOGUE_SCALAR, EPILOGUE_SLICE } EpilogueShape;
 // aligned: its buffer begins at a multiple of 16 bytes
 typedef struct EpilogueValue {
   NncDtype dtype;
@@ -315,6 +315,7 @@ typedef struct ConvShape {
   // of a forward pass with one tap: what the first operand goes through; its one input of shape EPILOGUE_ELEMENT is
   // that operand, its one output the new one
   ConvEpilogue prologue;
+  int64_t slice_channels, slice_first;   // of the epilogue's inputs of shape EPILOGUE_SLICE, of which all are alike
   // where the arrays of partial sums begin in the workspace, and how far apart, in elements
   int64_t partials, partials_pitch;
   // What the shapes of one kernel do with its results, with an epilogue or without: its ending number `ending`, an

@@ -49,6 +49,8 @@ typedef enum ConvNumber {
   CONV_PARTIALS = CONV_PARTS + 3,
   CONV_PARTIALS_PITCH,
   CONV_ENDING,   // no divisors
+  CONV_SLICE_CHANNELS,
+  CONV_SLICE_FIRST,
   CONV_NUMBERS
 } ConvNumber;
 

@@ -108,6 +108,12 @@ static Val result_of(Site *s, Val call, int i) {
   return s->e->n_outputs + s->e->n_sums == 1 ? call : LLVMBuildExtractValue(s->x->b.builder, call, (unsigned)i, "");
 }
 
+static Val slice_element(Site *s, Val row) {
+  Build *b = &s->x->b;
+  Val channel = build_add(b, s->channel, conv_number(b, CONV_SLICE_FIRST));
+  return build_add(b, build_mul(b, build_i64(b, row), conv_number_i64(b, CONV_SLICE_CHANNELS)), build_i64(b, channel));
+}
+
 static void finish_rows(Site *s) {
   Build *b = &s->x->b;
   Rows r;
@@ -116,8 +122,11 @@ static void finish_rows(Site *s) {
       element = build_add(b, build_mul(b, build_i64(b, r.row), conv_number_i64(b, CONV_RESULT_CHANNELS)),
                           build_i64(b, s->channel));
   arguments[0] = build_load(b, s->vector, shared_row(s, r.in_tile), 16);
-  for (int i = 0; i < s->e->n_inputs; i++)
-    arguments[1 + i] = conv_load_input(b, &s->e->input[i], s->input[i], element, s->channel);
+  for (int i = 0; i < s->e->n_inputs; i++) {
+    bool slice = s->e->input[i].shape == EPILOGUE_SLICE;
+    arguments[1 + i] = conv_load_input(b, &s->e->input[i], s->input[i], slice ? slice_element(s, r.row) : element,
+                                       s->channel);
+  }
   Val call = LLVMBuildCall2(b->builder, LLVMGlobalGetValueType(s->function), s->function, arguments,
                             1 + (unsigned)s->e->n_inputs, "");
   for (int i = 0; i < s->e->n_outputs; i++)

@@ -186,6 +186,8 @@ static void set_numbers(const ConvShape *c, int32_t *out) {
   out[CONV_PARTIALS] = (int32_t)c->partials;
   out[CONV_PARTIALS_PITCH] = (int32_t)c->partials_pitch;
   out[CONV_ENDING] = c->ending;
+  out[CONV_SLICE_CHANNELS] = (int32_t)c->slice_channels;
+  out[CONV_SLICE_FIRST] = (int32_t)c->slice_first;
 }
 
 void conv_template_launch(const ConvShape *c, int which, TemplateLaunch *launch) {
