@@ -31,8 +31,12 @@ enum {
   SPINS = 1000,                      // of a wait before the thread yields: a few microseconds
   // of what is worth it: with less, or little of one size, packing costs more than it saves
   LEAST_K = 64,
-  LEAST_WORK = 1 << 21,    // m * n * k
-  LEAST_SHARED = 1 << 16   // of a small product, for more than one thread
+  LEAST_WORK = 1 << 21,     // m * n * k
+  LEAST_SHARED = 1 << 16,   // of a small product, for more than one thread
+  // of a product of few rows, whose elements are sums over neighbours of both operands
+  FEW_ROWS = 16,
+  DOT_ROWS = 3,
+  DOT_COLUMNS = 4   // 12 sums at a time, of 16 registers with AVX2
 };
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
@@ -56,11 +60,21 @@ typedef struct Plain {
   bool adds;
 } Plain;
 
+// A tile of a product of few rows: c[r][j] = sum over k of a[r][k] b[j][k].
+typedef struct Dots {
+  const float *a, *b;
+  int64_t a_row, b_row, k;
+  float *c;
+  int64_t c_row;
+  bool adds;
+} Dots;
+
 // The loops for one instruction set.
 typedef struct Loops {
   int panel, tile_rows;
   void (*tile)(int rows, const Tile *t);
   void (*plain)(int rows, const Plain *t);
+  void (*dots)(int rows, int columns, const Dots *t);
   void (*pack_runs)(const float *from, const int64_t *offset, int lanes, int64_t k, float *to, int64_t width);
   void (*pack_rows)(const float *from, int64_t step, int lanes, int64_t k, float *to, int64_t width);
 } Loops;
@@ -125,7 +139,10 @@ static bool has_little_work(const Gemm *g) {
   return g->m < l->tile_rows || g->n < MOST_PANEL || g->k < LEAST_K || work_of(g) < LEAST_WORK;
 }
 
-static bool is_small(const Gemm *g) { return has_little_work(g) && !picks_rows(g); }
+// B lies transposed: to pack it for a few rows would take as long as the product.
+static bool is_dots(const Gemm *g) { return g->m < FEW_ROWS && g->a_col == 1 && g->b_col != 1 && !picks_rows(g); }
+
+static bool is_small(const Gemm *g) { return has_little_work(g) && !picks_rows(g) && !is_dots(g); }
 
 bool gemm_fits(const Gemm *g) {
   bool a = g->a_col == 1 || (g->a_rows.pixel == 1 && !g->a_rows.width),
@@ -134,9 +151,10 @@ bool gemm_fits(const Gemm *g) {
          !(picks_rows(g) && has_little_work(g));
 }
 
-const char *gemm_name(const Gemm *g) { return is_small(g) ? "plain" : "packed"; }
+const char *gemm_name(const Gemm *g) { return is_dots(g) ? "dots" : is_small(g) ? "plain" : "packed"; }
 
 int64_t gemm_scratch(const Gemm *g, int threads) {
+  if (is_dots(g)) return 0;
   if (is_small(g)) return g->b_col == 1 ? 0 : round_up(4 * threads * g->k * loops_here()->panel, NNC_ALIGN);
   int64_t bytes = 0;
   for (int t = 1; t <= threads; t++) {   // fewer threads have larger blocks
@@ -198,6 +216,33 @@ static void execute_plain(const Gemm *g, int threads, const float *a, const floa
   }
 #pragma omp parallel for num_threads(threads) schedule(static, 1)
   for (int t = 0; t < threads; t++) share_plain(g, t, threads, a, b, c, workspace);
+}
+
+// Columns [column, end): a few of them at a time, which stay in the first cache while all rows go over them.
+static void share_dots(const Gemm *g, int64_t column, int64_t end, const float *a, const float *b, float *c) {
+  for (; column < end; column += DOT_COLUMNS)
+    for (int64_t row = 0; row < g->m; row += DOT_ROWS) {
+      Dots t = {.a = a + row * g->a_rows.pixel,
+                .b = b + column * g->b_col,
+                .a_row = g->a_rows.pixel,
+                .b_row = g->b_col,
+                .k = g->k,
+                .c = c + row * g->c_rows.pixel + column,
+                .c_row = g->c_rows.pixel,
+                .adds = g->adds};
+      loops_here()->dots((int)smaller(DOT_ROWS, g->m - row), (int)smaller(DOT_COLUMNS, end - column), &t);
+    }
+}
+
+static void execute_dots(const Gemm *g, int threads, const float *a, const float *b, float *c) {
+  if (threads == 1 || work_of(g) < LEAST_SHARED) {
+    share_dots(g, 0, g->n, a, b, c);
+    return;
+  }
+  int64_t tiles = divide_up(g->n, DOT_COLUMNS);
+#pragma omp parallel for num_threads(threads) schedule(static, 1)
+  for (int t = 0; t < threads; t++)
+    share_dots(g, tiles * t / threads * DOT_COLUMNS, smaller(tiles * (t + 1) / threads * DOT_COLUMNS, g->n), a, b, c);
 }
 
 // What one thread works with.
@@ -397,6 +442,10 @@ static void by_rows(Worker *w, Team *team) {
 }
 
 void gemm_execute(const Gemm *g, int threads, const float *a, const float *b, float *c, void *workspace) {
+  if (is_dots(g)) {
+    execute_dots(g, threads, a, b, c);
+    return;
+  }
   if (is_small(g)) {
     execute_plain(g, threads, a, b, c, workspace);
     return;

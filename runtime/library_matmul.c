@@ -23,15 +23,17 @@ static bool is_blas_matrix(int64_t rows, int64_t cols, int64_t row, int64_t col)
   return col == 1 ? row >= cols : row == 1 && col >= rows;
 }
 
+static bool own_loops_fit(const NncMatmul *m) {
+  Gemm gemm = library_gemm_of(m);
+  return m->batch == 1 && m->dtype == NNC_F32 && is_blas_matrix(m->m, m->k, m->a_row, m->a_col) &&
+         is_blas_matrix(m->k, m->n, m->b_row, m->b_col) && m->c_row >= m->n && gemm_fits(&gemm);
+}
+
 // The primitive's first choice, brg:avx512_core, copies its operands badly when rows lie a multiple of 4 KiB apart or A
 // is transposed: it reaches half of the own loops' rate there, and nowhere much more. docs/performance.md has the
-// figures. With a handful of rows it is ahead.
-bool library_product_fits(const NncMatmul *m) {
-  Gemm gemm = library_gemm_of(m);
-  return m->batch == 1 && m->dtype == NNC_F32 && (m->m >= 16 || m->b_col == 1) &&
-         is_blas_matrix(m->m, m->k, m->a_row, m->a_col) && is_blas_matrix(m->k, m->n, m->b_row, m->b_col) &&
-         m->c_row >= m->n && gemm_fits(&gemm);
-}
+// figures. With a handful of rows it is ahead; gemm:jit, which there is without AVX-512, is not, and asks for memory
+// each time that it runs.
+bool library_product_fits(const NncMatmul *m) { return own_loops_fit(m) && (m->m >= 16 || m->b_col == 1); }
 
 Gemm library_gemm_of(const NncMatmul *m) {
   return (Gemm){.m = m->m,
@@ -130,8 +132,10 @@ bool library_describe_matmul(Library *lib, NncOperation *op) {
   if (ok) {
     const char *name = "ref";
     dnnl_primitive_desc_query(found, dnnl_query_impl_info_str, 0, &name);
-    if (!library_is_slow(name, type) && library_adopt(lib, op, found)) return true;
+    bool own = !strncmp(name, "gemm:", 5) && own_loops_fit(m);
+    if (!own && !library_is_slow(name, type) && library_adopt(lib, op, found)) return true;
     dnnl_primitive_desc_destroy(found);
+    if (own) return library_adopt_product(lib, op, m);
   }
   if (narrow) return describe_converted(lib, op);
   if (m->adds) return describe_added(lib, op);

@@ -144,6 +144,16 @@ int main(int argc, char **argv) {
       g.adds = true;
       check_product("added", &g);
     }
+  // Few rows, B transposed: around the tile (3 x 4) and the vector, without and with more columns than threads take.
+  static const int64_t few[] = {1, 2, 3, 4, 7, 15}, columns[] = {1, 3, 4, 5, 50, 403},
+                       depths[] = {1, 7, 8, 15, 16, 17, 600};
+  for (int i = 0; i < 6 * 6 * 7; i++) {
+    Gemm g = stored(few[i / 42], columns[i / 7 % 6], depths[i % 7], false, true, i % 2 * 3);
+    CHECK(!strcmp(gemm_name(&g), g.b_col == 1 ? "plain" : "dots"), "%d is %s", i, gemm_name(&g));
+    check_product("few rows", &g);
+    g.adds = true;
+    check_product("few rows, added", &g);
+  }
   // Every second pixel of a line, every third line: 5 x 7 of an image of 13 x 14 (the last column is not read), 3
   // images.
   enum { IMAGES = 3, HEIGHT = 13, WIDTH = 14, ROWS = 5, COLUMNS = 7 };

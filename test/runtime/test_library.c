@@ -266,9 +266,24 @@ static void check_packed_products(void) {
     }
 }
 
+// Linear layers of a few records, whose weights lie transposed: by own loops where oneDNN has none for AVX-512.
+static void check_few_rows(void) {
+  for (int64_t m = 1; m <= 15; m += 7) {
+    const int64_t n = 10, k = 64;
+    NncMatmul d =
+        {.dtype = NNC_F32, .result = NNC_F32, .batch = 1, .m = m, .n = n, .k = k, .c_row = n, .c_batch = m * n};
+    d.a_row = k, d.a_col = 1, d.b_row = 1, d.b_col = k;
+    if (strcmp(nnc_library_isa(), "avx2") == 0)
+      CHECK(strcmp(nnc_matmul_implementation(&d), "dots") == 0, "%lld rows by %s", (long long)m,
+            nnc_matmul_implementation(&d));
+    check_matmul(NNC_F32, NNC_F32, 1, m, n, k, false, true, 0, false);
+  }
+}
+
 int main(int argc, char **argv) {
   if (argc > 1) CHECK(nnc_library_set_isa(argv[1]), "%s", argv[1]);   // "avx2": its loops on a machine that has more
   check_conversions();
+  check_few_rows();
   check_convs();
   check_winograd();
   check_winograd_groups();
