@@ -104,6 +104,7 @@ static bool fold(MlirOperation op, NnOp kind) {
   MlirValue value = simplify_arithmetic(op, kind);
   if (nn_value_is_null(value)) value = simplify_view(op, kind);
   if (nn_value_is_null(value)) value = simplify_loop_input(op, kind);
+  if (nn_value_is_null(value)) value = simplify_attention_layout(op, kind);
   if (nn_value_is_null(value)) return false;
   rewrite_replace(op, &value);
   return true;

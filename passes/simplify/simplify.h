@@ -15,6 +15,9 @@ MlirValue simplify_view(MlirOperation op, NnOp kind);         // views, reductio
 // The transpose of what loops go over, moved up to something smaller (simplify_loop.c).
 MlirValue simplify_loop_input(MlirOperation op, NnOp kind);
 
+// The transpose back of an attention's result: tokens before heads throughout (simplify_attention.c).
+MlirValue simplify_attention_layout(MlirOperation op, NnOp kind);
+
 // Moves a ReLU behind the max-pooling that alone reads it; op is the pooling. Changes the IR itself; false when it does
 // not apply.
 bool simplify_pool_of_relu(MlirOperation op, NnOp kind);
