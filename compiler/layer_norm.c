@@ -82,36 +82,37 @@ bool layer_swiglu(LayerCall *c, Value *result) {
 }
 
 // Su et al., "RoFormer", 2021: the pair i of x[…, t, :] is turned by the angle t base^(-2i/D). A pair is elements i and
-// i + D/2, as in Llama's published weights, or 2i and 2i + 1 when interleaved.
+// i + D/2, as in Llama's published weights, or 2i and 2i + 1 when interleaved. With the elements of a pair along an
+// axis of their own it is x cos + (x, that axis turned around) (-sin, sin): one kernel without a concatenation.
 bool layer_rope(LayerCall *c, Value *result) {
   MlirValue x = layer_float_tensor(c, 0);
-  NnType t = nn_value_type(x), half = t;
-  bool interleaved = layer_bool(c, 2);
+  NnType t = nn_value_type(x);
   if (t.rank < 2 || t.dim[t.rank - 1] % 2)
     return layer_arg_error(c, 0, "needs x[…, T, D] with an even D, found %s", value_describe(c->e, c->arg[0]));
+  if (t.rank == NN_MAX_RANK) return layer_arg_error(c, 0, "needs at most %d axes", NN_MAX_RANK - 1);
   if (!(layer_float(c, 1) > 0)) return layer_arg_error(c, 1, "must be positive, found %g", layer_float(c, 1));
-  int last = t.rank - 1;
-  int64_t d = t.dim[last], starts[NN_MAX_RANK] = {0}, strides[NN_MAX_RANK];
-  half.dim[last] = d / 2;
-  for (int i = 0; i < t.rank; i++) strides[i] = 1;
-  if (interleaved) strides[last] = 2;
-  MlirValue first = nn_slice(c->b, x, starts, half.dim, strides);
-  starts[last] = interleaved ? 1 : d / 2;
-  MlirValue second = nn_slice(c->b, x, starts, half.dim, strides);
-  NnType table = nn_type(t.dtype, 2, (int64_t[]){t.dim[last - 1], d / 2});
+  bool interleaved = layer_bool(c, 2);
+  int pair = t.rank - 1 + interleaved, other = t.rank - interleaved;   // axes of `pairs`
+  int64_t d = t.dim[t.rank - 1], starts[NN_MAX_RANK] = {0}, strides[NN_MAX_RANK];
+  NnType pairs = t;
+  pairs.rank++;
+  pairs.dim[pair] = 2;
+  pairs.dim[other] = d / 2;
+  for (int i = 0; i < pairs.rank; i++) strides[i] = i == pair ? -1 : 1;
+  starts[pair] = 1;
+  x = nn_reshape(c->b, x, pairs.rank, pairs.dim);
+  MlirValue turned = nn_slice(c->b, x, starts, pairs.dim, strides);
+  int first = t.rank - 2;   // axis of tokens
+  NnType table = nn_type(t.dtype, 3, pairs.dim + first);
   MlirValue frequency = nn_unary(c->b, NN_OP_exp,
-                                 layer_scale(c->b, nn_iota(c->b, table, 1), -2 * log(layer_float(c, 1)) / (double)d));
+                                 layer_scale(c->b, nn_iota(c->b, table, other - first),
+                                             -2 * log(layer_float(c, 1)) / (double)d));
   MlirValue angle = nn_binary(c->b, NN_OP_mul, nn_iota(c->b, table, 0), frequency);
-  MlirValue cosine = nn_broadcast_trailing(c->b, nn_unary(c->b, NN_OP_cos, angle), half),
-            sine = nn_broadcast_trailing(c->b, nn_unary(c->b, NN_OP_sin, angle), half);
-  MlirValue turned[2] = {
-      nn_binary(c->b, NN_OP_sub, nn_binary(c->b, NN_OP_mul, first, cosine), nn_binary(c->b, NN_OP_mul, second, sine)),
-      nn_binary(c->b, NN_OP_add, nn_binary(c->b, NN_OP_mul, second, cosine), nn_binary(c->b, NN_OP_mul, first, sine)),
-  };
-  if (interleaved && t.rank == NN_MAX_RANK)
-    return layer_arg_error(c, 0, "interleaved needs at most %d axes", NN_MAX_RANK - 1);
-  half.dim[t.rank] = 1;
-  for (int i = 0; interleaved && i < 2; i++) turned[i] = nn_reshape(c->b, turned[i], t.rank + 1, half.dim);
-  MlirValue y = nn_concat(c->b, 2, turned, interleaved ? t.rank : last);
+  MlirValue sign = layer_scale(c->b, nn_iota(c->b, table, pair - first), 2);
+  sign = nn_binary(c->b, NN_OP_sub, sign, nn_constant_like(c->b, sign, 1));
+  MlirValue cosine = nn_unary(c->b, NN_OP_cos, angle),
+            sine = nn_binary(c->b, NN_OP_mul, nn_unary(c->b, NN_OP_sin, angle), sign);
+  MlirValue y = nn_binary(c->b, NN_OP_add, nn_binary(c->b, NN_OP_mul, x, nn_broadcast_trailing(c->b, cosine, pairs)),
+                          nn_binary(c->b, NN_OP_mul, turned, nn_broadcast_trailing(c->b, sine, pairs)));
   return layer_return(result, nn_reshape(c->b, y, t.rank, t.dim));
 }

@@ -46,6 +46,7 @@ typedef struct FuseOp {
   bool alias;          // nn_is_alias
   bool tiny;           // alias or cheap op on at most FUSE_TINY elements of the function's arguments
   int chain;           // FUSE_CLONED: ops cloned together with it
+  double work;         // of a map of sources: bytes of traffic that computing an element again is worth
   bool recomputed;     // a clone that the pass `recompute` made
   int walked_by;       // the last consumer, plus 1, whose dependences were found through it, and how that saw it
   FuseVia walked_via;

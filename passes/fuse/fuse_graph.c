@@ -122,8 +122,26 @@ static bool is_widening(const FuseGraph *g, const FuseOp *o) {
   if (o->kind != NN_OP_cast) return false;
   MlirValue x = nn_operand(o->op, 0);
   int def = def_of(g, x);
+  while (def >= 0 && g->ops[def].klass == FUSE_FIXED && g->ops[def].alias)
+    def = def_of(g, nn_operand(g->ops[def].op, 0));
   return nn_dtype_bytes(nn_value_dtype(x)) < nn_dtype_bytes(o->shape->dtype) &&
-         (def < 0 || (g->ops[def].klass == FUSE_FIXED && !g->ops[def].alias));
+         (def < 0 || g->ops[def].klass == FUSE_FIXED);
+}
+
+// A table (of sines of rotary positions, say) that is repeated many times: reading it costs less than computing it at
+// each place where it stands.
+static bool is_table(MlirValue v, double work) {
+  enum { DEAR = 1, MANY = 16 };   // byte of traffic: a sine; times
+  if (work < DEAR) return false;
+  NnType t = nn_value_type(v);
+  int64_t places = 0;
+  NN_FOREACH_USE (use, v) {
+    MlirOperation user = mlirOpOperandGetOwner(use);
+    if (nn_op_of(user) != NN_OP_broadcast) return false;
+    NnType to = nn_value_type(mlirOperationGetResult(user, 0));
+    places += nn_type_elements(&to);
+  }
+  return places >= MANY * nn_type_elements(&t);
 }
 
 // A map of sources only, or of a few elements of arguments (a learning rate, a bias correction), is cloned like a
@@ -132,6 +150,7 @@ static void classify_map(const FuseGraph *g, FuseOp *o) {
   o->klass = FUSE_NODE;
   if (classify_recomputed(o)) return;
   int chain = 1;
+  o->work = nn_op_traffic(o->kind);
   bool sources = true, tiny = nn_type_elements(o->shape) <= FUSE_TINY;
   for (int i = 0; i < n_operands(o->op); i++) {
     MlirValue v = nn_operand(o->op, i);
@@ -139,8 +158,9 @@ static void classify_map(const FuseGraph *g, FuseOp *o) {
     const FuseOp *p = def < 0 ? NULL : &g->ops[def];
     sources &= p && p->klass == FUSE_CLONED && p->source_only;
     tiny &= (p && p->klass == FUSE_CLONED && p->source_only) || is_tiny_base(g, v);
-    if (p && p->klass == FUSE_CLONED) chain += p->chain;
+    if (p && p->klass == FUSE_CLONED) chain += p->chain, o->work += p->work;
   }
+  if (sources && is_table(mlirOperationGetResult(o->op, 0), o->work)) return;
   bool cheap = !g->alone && (tiny || is_widening(g, o));
   if ((!sources && !cheap) || chain > FUSE_CHAIN) return;
   o->klass = FUSE_CLONED;

@@ -129,10 +129,16 @@ static bool hoist_broadcast(MlirOperation op) {
 // the whole is never stored. It reads one stored value: in place of two, as the terms of an LSTM's gates, their sum
 // alone may be kept for the gradient.
 
+// Or a wider type of what is, which kernels cast where they read it.
 static bool is_in_memory(MlirValue v) {
   if (mlirValueIsABlockArgument(v)) return true;
-  NnOp kind = nn_op_of(nn_value_def(v));
-  return kind != NN_OP_NONE && nn_op_info(kind)->kind == NN_KIND_LIBRARY;
+  MlirOperation op = nn_value_def(v);
+  NnOp kind = nn_op_of(op);
+  if (kind == NN_OP_NONE) return false;
+  bool widens = kind == NN_OP_cast &&
+                nn_dtype_bytes(nn_value_dtype(nn_operand(op, 0))) < nn_dtype_bytes(nn_value_dtype(v));
+  if (widens || (kind == NN_OP_reshape && nn_is_alias(op))) return is_in_memory(nn_operand(op, 0));
+  return nn_op_info(kind)->kind == NN_KIND_LIBRARY;
 }
 
 static bool can_be_sliced(MlirOperation map) {
@@ -174,14 +180,16 @@ static MlirValue sliced(NnBuilder *b, MlirValue v, const NnType *type, const Par
   int64_t dims[NN_MAX_RANK];
   nn_attr_i64s(def, "dims", dims, NN_MAX_RANK);
   Part inner;
-  bool whole = true;
+  bool whole = true, turned = false;
   for (int i = 0; i < small.rank; i++) {
     bool once = small.dim[i] == 1;
     inner.start[i] = once ? 0 : p->start[dims[i]];
     inner.size[i] = once ? 1 : p->size[dims[i]];
     inner.stride[i] = once ? 1 : p->stride[dims[i]];
     whole &= inner.size[i] == small.dim[i] && (inner.size[i] == 1 || inner.stride[i] > 0);
+    turned |= inner.size[i] > 1 && inner.stride[i] < 0;
   }
+  if (turned) return nn_slice(b, v, p->start, p->size, p->stride);   // no copy of the smaller one the other way round
   return nn_broadcast(b, whole ? x : nn_slice(b, x, inner.start, inner.size, inner.stride), to, dims);
 }
 

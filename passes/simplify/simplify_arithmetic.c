@@ -319,14 +319,20 @@ static bool cast_is_exact(NnDtype from, NnDtype to) {
   return exact[from] >> to & 1;
 }
 
-// What is concatenated is cast first, where that makes it smaller: by what computes it, and fewer bytes are moved.
+// What is concatenated or takes another shape is cast first, where that makes it smaller: by what computes it, and
+// fewer bytes are moved. Not a few numbers, which kernels cast where they read them.
 static MlirValue cast_of_parts(MlirOperation op, NnDtype to) {
-  MlirOperation concat;
+  enum { FEW = 16 };
+  MlirOperation concat, reshape;
   MlirValue x = nn_operand(op, 0), part[NN_MAX_OPERANDS];
-  if (nn_dtype_bytes(to) >= nn_dtype_bytes(nn_value_dtype(x)) || !rewrite_has_one_use(x) ||
-      !simplify_is(x, NN_OP_concat, &concat))
-    return none();
+  if (nn_dtype_bytes(to) >= nn_dtype_bytes(nn_value_dtype(x)) || !rewrite_has_one_use(x)) return none();
   NnBuilder b = rewrite_builder(op);
+  NnType type = nn_value_type(x);
+  if (simplify_is(x, NN_OP_reshape, &reshape)) {
+    if (nn_type_elements(&type) <= FEW || nn_has_attr(op, ATTR_recompute)) return none();
+    return nn_reshape(&b, nn_cast(&b, nn_operand(reshape, 0), to), type.rank, type.dim);
+  }
+  if (!simplify_is(x, NN_OP_concat, &concat)) return none();
   int n = (int)mlirOperationGetNumOperands(concat);
   for (int i = 0; i < n; i++) part[i] = nn_cast(&b, nn_operand(concat, i), to);
   return nn_concat(&b, n, part, nn_attr_i64(concat, "axis", 0));

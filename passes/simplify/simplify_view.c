@@ -12,8 +12,11 @@ static MlirValue rule_reshape(MlirOperation op, MlirValue x) {
   MlirOperation inner;
   NnType from = nn_value_type(x), to = nn_value_type(nn_result(op, 0));
   if (nn_type_equal(&from, &to)) return x;
-  if (!simplify_is(x, NN_OP_reshape, &inner)) return none();
   NnBuilder b = rewrite_builder(op);
+  if (simplify_is(x, NN_OP_cast, &inner) && rewrite_has_one_use(x) && !nn_has_attr(inner, ATTR_recompute) &&
+      nn_dtype_bytes(nn_value_dtype(nn_operand(inner, 0))) < nn_dtype_bytes(from.dtype))
+    return nn_cast(&b, nn_reshape(&b, nn_operand(inner, 0), to.rank, to.dim), to.dtype);   // in the narrower type
+  if (!simplify_is(x, NN_OP_reshape, &inner)) return none();
   return nn_reshape(&b, nn_operand(inner, 0), to.rank, to.dim);
 }
 

@@ -467,3 +467,38 @@ func.func @cast_of_concat(%a: tensor<2x3xf32>, %b: tensor<2x5xf32>) -> (tensor<2
   %4 = "nn.cast"(%3) : (tensor<2x6xbf16>) -> tensor<2x6xf32>
   return %1, %4 : tensor<2x8xbf16>, tensor<2x6xf32>
 }
+
+// Another shape is taken in the narrower of two types: what is computed is cast where it is computed, what is read is cast where it is read. A few numbers are not.
+// CHECK-LABEL: func.func @shapes_of_casts
+// CHECK: %[[N:.*]] = "nn.exp"(%arg0)
+// CHECK: %[[C:.*]] = "nn.cast"(%[[N]]) : (tensor<8x6xf32>) -> tensor<8x6xbf16>
+// CHECK: %[[R:.*]] = "nn.reshape"(%[[C]]) : (tensor<8x6xbf16>) -> tensor<8x2x3xbf16>
+// CHECK: %[[S:.*]] = "nn.reshape"(%arg1) : (tensor<48xbf16>) -> tensor<8x6xbf16>
+// CHECK: %[[W:.*]] = "nn.cast"(%[[S]]) : (tensor<8x6xbf16>) -> tensor<8x6xf32>
+// CHECK: %[[E:.*]] = "nn.exp"(%[[W]])
+// CHECK: %[[F:.*]] = "nn.reshape"(%arg2) : (tensor<4xf32>) -> tensor<2x2xf32>
+// CHECK: %[[FEW:.*]] = "nn.cast"(%[[F]])
+// CHECK: return %[[R]], %[[E]], %[[FEW]]
+func.func @shapes_of_casts(%a: tensor<8x6xf32>, %b: tensor<48xbf16>, %few: tensor<4xf32>) -> (tensor<8x2x3xbf16>, tensor<8x6xf32>, tensor<2x2xbf16>) {
+  %n = "nn.exp"(%a) : (tensor<8x6xf32>) -> tensor<8x6xf32>
+  %0 = "nn.reshape"(%n) : (tensor<8x6xf32>) -> tensor<8x2x3xf32>
+  %1 = "nn.cast"(%0) : (tensor<8x2x3xf32>) -> tensor<8x2x3xbf16>
+  %2 = "nn.cast"(%b) : (tensor<48xbf16>) -> tensor<48xf32>
+  %3 = "nn.reshape"(%2) : (tensor<48xf32>) -> tensor<8x6xf32>
+  %4 = "nn.exp"(%3) : (tensor<8x6xf32>) -> tensor<8x6xf32>
+  %5 = "nn.reshape"(%few) : (tensor<4xf32>) -> tensor<2x2xf32>
+  %6 = "nn.cast"(%5) : (tensor<2x2xf32>) -> tensor<2x2xbf16>
+  return %1, %4, %6 : tensor<8x2x3xbf16>, tensor<8x6xf32>, tensor<2x2xbf16>
+}
+
+// What `recompute` made stays what it is.
+// CHECK-LABEL: func.func @shapes_of_clones
+// CHECK: "nn.cast"(%arg0) {nn.recompute = "cast.0"}
+// CHECK: "nn.cast"(%{{.*}}) {nn.recompute = "cast.1"} : (tensor<8x6xf32>) -> tensor<8x6xbf16>
+func.func @shapes_of_clones(%b: tensor<48xbf16>) -> tensor<8x6xbf16> {
+  %0 = "nn.cast"(%b) {nn.recompute = "cast.0"} : (tensor<48xbf16>) -> tensor<48xf32>
+  %1 = "nn.reshape"(%0) : (tensor<48xf32>) -> tensor<8x6xf32>
+  %2 = "nn.exp"(%1) : (tensor<8x6xf32>) -> tensor<8x6xf32>
+  %3 = "nn.cast"(%2) {nn.recompute = "cast.1"} : (tensor<8x6xf32>) -> tensor<8x6xbf16>
+  return %3 : tensor<8x6xbf16>
+}
