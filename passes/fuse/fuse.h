@@ -90,8 +90,11 @@ typedef struct FuseGraph {
   int *stamp;         // Owned, n; marks of searches
   int *value_stamp;   // Owned, n_values
   int stamp_now, value_stamp_now;
-  bool *overwritten;   // Owned, per argument: an update is tied to it
+  // Owned, per argument: the update that is tied to it; FUSE_NO_WRITER, or FUSE_OTHER_WRITER: none of this function's ops
+  int *writer;
 } FuseGraph;
+
+enum { FUSE_NO_WRITER = -1, FUSE_OTHER_WRITER = -2 };
 
 // Buffers of a kernel; the most where launches cost, and of one that takes what `recompute` made.
 enum { FUSE_TINY = 16, FUSE_CHAIN = 16, FUSE_BUFFERS = 24, FUSE_MOST_BUFFERS = 32, FUSE_MEMBERS = 128 };

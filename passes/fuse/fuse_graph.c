@@ -364,7 +364,7 @@ static int *find_writers(FuseGraph *g, Access *access, int n_args) {
       v = nn_operand(g->ops[def].op, 0);
       def = def_of(g, v);
     }
-    g->overwritten[tied] = true;
+    g->writer[tied] = def < 0 ? FUSE_OTHER_WRITER : def;
     if (def < 0) continue;
     access[tied].next_written = first[def];
     first[def] = (int)tied;
@@ -383,14 +383,16 @@ static void mark_updated_by_train(FuseGraph *g, int n_args) {
     if (tied >= 0) ptr_map_set(&updated, nn_arg_attr(train, tied, ATTR_name).ptr, 1);
   }
   for (int a = 0; a < n_args; a++)
-    g->overwritten[a] |= ptr_map_get(&updated, nn_arg_attr(g->func, a, ATTR_name).ptr) > 0;
+    if (g->writer[a] == FUSE_NO_WRITER && ptr_map_get(&updated, nn_arg_attr(g->func, a, ATTR_name).ptr) > 0)
+      g->writer[a] = FUSE_OTHER_WRITER;
   ptr_map_free(&updated);
 }
 
 static void build_edges(FuseGraph *g) {
   int n_args = nn_function_n_args(g->func);
   Access *access = allocate_array((size_t)n_args, sizeof *access);
-  g->overwritten = allocate_array((size_t)n_args, sizeof *g->overwritten);
+  g->writer = allocate_array((size_t)n_args, sizeof *g->writer);
+  for (int a = 0; a < n_args; a++) g->writer[a] = FUSE_NO_WRITER;
   int *first_written = find_writers(g, access, n_args);
   mark_updated_by_train(g, n_args);
   for (int i = 0; i < g->n; i++) {
@@ -488,7 +490,7 @@ void fuse_graph_free(FuseGraph *g) {
   free(g->at);
   free(g->stamp);
   free(g->value_stamp);
-  free(g->overwritten);
+  free(g->writer);
   ptr_map_free(&g->value_ids);
   ptr_map_free(&g->op_ids);
   *g = (FuseGraph){0};

@@ -523,6 +523,15 @@ static Readers readers_of(FuseGraph *g, int op) {
   return r;
 }
 
+// Whether reading v, an argument, in another kernel than `root` would keep its update from being done in place. A few
+// numbers (the weight of a norm, whose sums this kernel makes) may be read later where their update is a kernel of its
+// own: that waits. In @accumulate, which has none, as in @train, where with sums over micro-batches each is one.
+static bool is_overwritten_by(FuseGraph *g, int root, MlirValue v, bool few) {
+  int writer = mlirValueIsABlockArgument(v) ? g->writer[nn_value_index(v)] : FUSE_NO_WRITER;
+  if (writer == FUSE_NO_WRITER || !few) return writer != FUSE_NO_WRITER;
+  return writer != FUSE_OTHER_WRITER && fuse_find(g, writer) == root;
+}
+
 // narrower: what would be stored in place of op's value, or -1.
 static bool worth_inlining(FuseGraph *g, int op, int narrower) {
   const FuseOp *o = &g->ops[op];
@@ -544,7 +553,7 @@ static bool worth_inlining(FuseGraph *g, int op, int narrower) {
   for (int i = 0; i < cone.n; i++) {
     double leaf = (double)fuse_value_bytes(g, cone.leaf[i]);
     MlirValue v = g->values[cone.leaf[i]];
-    bool overwritten = readers.last > FUSE_FORWARD && mlirValueIsABlockArgument(v) && g->overwritten[nn_value_index(v)];
+    bool overwritten = readers.last > FUSE_FORWARD && is_overwritten_by(g, root, v, leaf <= bytes / 16);
     for (int u = 0; u < readers.n; u++) {
       if (group_reads(g, readers.groups[u], cone.leaf[i])) continue;
       if (overwritten) return false;   // a later reader would keep the update from being done in place
