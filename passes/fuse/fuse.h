@@ -90,7 +90,8 @@ typedef struct FuseGraph {
   int *stamp;         // Owned, n; marks of searches
   int *value_stamp;   // Owned, n_values
   int stamp_now, value_stamp_now;
-  // Owned, per argument: the update that is tied to it; FUSE_NO_WRITER, or FUSE_OTHER_WRITER: none of this function's ops
+  // Owned, per argument: the update that is tied to it; FUSE_NO_WRITER, or FUSE_OTHER_WRITER: none of this function's
+  // ops
   int *writer;
 } FuseGraph;
 

@@ -358,6 +358,37 @@ static int sums_of_operands(FuseGraph *g, int root, int sum) {
   return best;
 }
 
+static bool is_map(FuseGraph *g, int root, unsigned phases) {
+  return g->ops[root].klass == FUSE_NODE && !g->groups[root].axes && g->groups[root].phases == phases;
+}
+
+// Maps of the backward pass that read two large values or more in common (the gradients of a gate and of what it lets
+// through) go over them once.
+static bool merge_maps(FuseGraph *g) {
+  bool changed = false;
+  int *latest = allocate_array((size_t)g->n_values, sizeof *latest);
+  for (int v = 0; v < g->n_values; v++) latest[v] = -1;
+  for (int i = 0; i < g->n; i++) {
+    const FuseOp *o = &g->ops[i];
+    if (o->klass != FUSE_NODE || !is_map(g, fuse_find(g, i), FUSE_BACKWARD)) continue;
+    for (int e = o->first_in; e < o->first_in + o->n_in; e++) {
+      const FuseEdge *edge = &g->edges[e];
+      int root = fuse_find(g, i);
+      if (edge->value < 0 || !by_elements(edge)) continue;
+      const NnType *shape = g->groups[root].shape;
+      if (!nn_shape_equal(g->value_types[edge->value], shape)) continue;
+      int other = latest[edge->value] >= 0 ? fuse_find(g, latest[edge->value]) : -1;
+      latest[edge->value] = i;
+      if (other < 0 || other == root || !is_map(g, other, FUSE_BACKWARD) ||
+          !nn_shape_equal(g->groups[other].shape, shape) || count_read_by_both(g, other, root, shape) < 2)
+        continue;
+      changed |= try_merge(g, other, root, false, 0);
+    }
+  }
+  free(latest);
+  return changed;
+}
+
 // Sums over the columns of what a kernel reads and of what it writes (a layer norm's gradient: those of its scale and
 // shift, and the bias's before it) are one launch: both can be had as soon as the kernel has run, and no value lives
 // longer than until then. Once for each: in a row of kernels, each of which reads what the last one wrote, all sums
@@ -398,6 +429,7 @@ void fuse_groups_merge(FuseGraph *g) {
   for (int round = 0; round < 3; round++) {
     bool changed = merge_with_producers(g);
     changed |= merge_siblings(g);
+    changed |= merge_maps(g);
     if (g->few_launches) changed |= merge_sums_around(g);
     if (!changed) break;
   }
