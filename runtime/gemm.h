@@ -26,7 +26,7 @@ typedef struct Gemm {
 
 // Whether gemm_execute can compute it here; of small products not those that pick rows.
 bool gemm_fits(const Gemm *g);
-const char *gemm_name(const Gemm *g);   // "packed" or "plain", of one that fits
+const char *gemm_name(const Gemm *g);   // "packed", "plain" or "dots", of one that fits
 // Bytes of workspace for `threads` threads, or fewer.
 int64_t gemm_scratch(const Gemm *g, int threads);
 // Each element of C is a sum in one order, whatever the number of threads. workspace: gemm_scratch bytes, aligned to

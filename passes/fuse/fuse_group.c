@@ -485,15 +485,24 @@ static void walk_cone(FuseGraph *g, int op, int root, Cone *cone) {
   }
 }
 
+// A part of another value (FUSE_PART), which is what lies in memory.
+static bool is_part(const FuseGraph *g, MlirValue v) {
+  if (mlirValueIsABlockArgument(v)) return false;
+  const FuseOp *o = &g->ops[ptr_map_get(&g->op_ids, mlirOpResultGetOwner(v).ptr)];
+  return o->recomputed && o->kind == NN_OP_slice && o->klass == FUSE_CLONED;
+}
+
 static FusePhase last_phase_of_value(FuseGraph *g, int value) {
   MlirValue v = g->values[value];
+  bool part = is_part(g, v);
+  if (part) v = nn_operand(mlirOpResultGetOwner(v), 0);
   if (mlirValueIsABlockArgument(v)) return FUSE_UPDATE;
   int def = ptr_map_get(&g->op_ids, mlirOpResultGetOwner(v).ptr);
   FusePhase last = FUSE_FORWARD;
   const FuseOp *o = &g->ops[def];
   for (int s = o->first_out; s < o->first_out + o->n_out; s++) {
     const FuseEdge *edge = &g->edges[g->out[s]];
-    if (edge->value == value && g->ops[edge->to].phase > last) last = g->ops[edge->to].phase;
+    if ((part || edge->value == value) && g->ops[edge->to].phase > last) last = g->ops[edge->to].phase;
   }
   return last;
 }
@@ -504,7 +513,7 @@ static bool overwrites_leaf(FuseGraph *g, int root, const Cone *cone, int64_t by
   if (group->axes && !fuse_group_is_row(group)) return false;
   for (int i = 0; i < cone->n; i++) {
     MlirValue v = g->values[cone->leaf[i]];
-    if (mlirValueIsABlockArgument(v) || fuse_value_bytes(g, cone->leaf[i]) != bytes) continue;
+    if (mlirValueIsABlockArgument(v) || is_part(g, v) || fuse_value_bytes(g, cone->leaf[i]) != bytes) continue;
     const FuseOp *o = &g->ops[ptr_map_get(&g->op_ids, mlirOpResultGetOwner(v).ptr)];
     bool dies = true;
     for (int s = o->first_out; s < o->first_out + o->n_out; s++) {

@@ -167,7 +167,7 @@ static MlirValue make_clone(Recompute *r, int id, bool stored, MlirOperation bef
   return mlirOperationGetResult(copy, 0);
 }
 
-// A kept value where it lies in another one. Each reader has a slice of its own, so that none is a reason to store it.
+// A kept value where it lies in another one: a slice, which fuse computes in every kernel that reads it.
 static MlirValue read_part(const RecomputeGraph *g, int id, const RecomputePart *part, MlirOperation before) {
   const RecomputeValue *v = &g->values[id], *whole = &g->values[part->whole];
   int64_t starts[NN_MAX_RANK] = {0};

@@ -47,6 +47,7 @@ static void find_in_concat(const Parts *p, int op, int64_t *total) {
   int whole = g->first_result[op], axis = (int)nn_attr_i64(g->ops[op], "axis", 0);
   int64_t start = p->part[whole].start;
   bool is_part = p->part[whole].whole >= 0;
+  if (g->first_operand[op + 1] - g->first_operand[op] < 2) return;   // the operand itself
   if (!p->kept[whole] || p->again[whole] || (is_part && p->part[whole].axis != axis)) return;
   if (is_part) whole = p->part[whole].whole;
   for (int j = g->first_operand[op]; j < g->first_operand[op + 1]; j++) {

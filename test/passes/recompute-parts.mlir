@@ -118,3 +118,41 @@ func.func @other_axis(%x: tensor<256x8xf32>, %w: tensor<8x8xf32>, %d2: tensor<25
   %r1 = "nn.mul"(%f, %d1) {nn.phase = "backward"} : (tensor<256x8xf32>, tensor<256x8xf32>) -> tensor<256x8xf32>
   return %r3, %r2, %r1 : tensor<512x16xf32>, tensor<256x16xf32>, tensor<256x8xf32>
 }
+
+// A chain of five sines of a part is computed again in the second kernel that needs it, as it would be of a value of its own: the part is in memory for the last reader anyway, and nothing can be written over it.
+// FUSED-LABEL: func.func @inlined
+// FUSED: %[[C:.*]] = call @{{.*}} {nn.phase = "forward"}
+// FUSED: call @kernel_{{[0-9]+}}(%[[C]], %arg3) {{.*}} -> tensor<256x8xf32>
+// FUSED-NEXT: "nn.matmul"
+// FUSED-NEXT: call @kernel_{{[0-9]+}}({{.*}}%[[C]]) {{.*}} -> tensor<256x8xf32>
+// FUSED: return
+func.func @inlined(%x: tensor<256x8xf32>, %w: tensor<8x8xf32>, %d2: tensor<256x16xf32>, %d0: tensor<256x8xf32>, %d1: tensor<256x8xf32>) -> (tensor<256x16xf32>, tensor<256x8xf32>, tensor<256x8xf32>, tensor<256x8xf32>) {
+  %f = "nn.matmul"(%x, %w) {nn.phase = "forward", transpose_a = false, transpose_b = false} : (tensor<256x8xf32>, tensor<8x8xf32>) -> tensor<256x8xf32>
+  %g = "nn.matmul"(%f, %w) {nn.phase = "forward", transpose_a = false, transpose_b = false} : (tensor<256x8xf32>, tensor<8x8xf32>) -> tensor<256x8xf32>
+  %c = "nn.concat"(%f, %g) {axis = 1 : i64, nn.phase = "forward"} : (tensor<256x8xf32>, tensor<256x8xf32>) -> tensor<256x16xf32>
+  %r2 = "nn.mul"(%c, %d2) {nn.phase = "backward"} : (tensor<256x16xf32>, tensor<256x16xf32>) -> tensor<256x16xf32>
+  %u0 = "nn.sin"(%f) {nn.phase = "backward"} : (tensor<256x8xf32>) -> tensor<256x8xf32>
+  %u1 = "nn.sin"(%u0) {nn.phase = "backward"} : (tensor<256x8xf32>) -> tensor<256x8xf32>
+  %u2 = "nn.sin"(%u1) {nn.phase = "backward"} : (tensor<256x8xf32>) -> tensor<256x8xf32>
+  %u3 = "nn.sin"(%u2) {nn.phase = "backward"} : (tensor<256x8xf32>) -> tensor<256x8xf32>
+  %u4 = "nn.sin"(%u3) {nn.phase = "backward"} : (tensor<256x8xf32>) -> tensor<256x8xf32>
+  %a = "nn.mul"(%u4, %d0) {nn.phase = "backward"} : (tensor<256x8xf32>, tensor<256x8xf32>) -> tensor<256x8xf32>
+  %m = "nn.matmul"(%a, %w) {nn.phase = "backward", transpose_a = false, transpose_b = false} : (tensor<256x8xf32>, tensor<8x8xf32>) -> tensor<256x8xf32>
+  %b = "nn.mul"(%m, %u4) {nn.phase = "backward"} : (tensor<256x8xf32>, tensor<256x8xf32>) -> tensor<256x8xf32>
+  %m2 = "nn.matmul"(%b, %w) {nn.phase = "backward", transpose_a = false, transpose_b = false} : (tensor<256x8xf32>, tensor<8x8xf32>) -> tensor<256x8xf32>
+  %z = "nn.mul"(%m2, %f) {nn.phase = "backward"} : (tensor<256x8xf32>, tensor<256x8xf32>) -> tensor<256x8xf32>
+  %y = "nn.mul"(%g, %d1) {nn.phase = "backward"} : (tensor<256x8xf32>, tensor<256x8xf32>) -> tensor<256x8xf32>
+  return %r2, %b, %z, %y : tensor<256x16xf32>, tensor<256x8xf32>, tensor<256x8xf32>, tensor<256x8xf32>
+}
+
+// One operand alone is the concatenation itself.
+// CHECK-LABEL: func.func @one
+// CHECK-NOT: nn.recompute
+// CHECK: return
+func.func @one(%x: tensor<256x8xf32>, %w: tensor<8x8xf32>, %d: tensor<256x8xf32>) -> (tensor<256x8xf32>, tensor<256x8xf32>) {
+  %f = "nn.matmul"(%x, %w) {nn.phase = "forward", transpose_a = false, transpose_b = false} : (tensor<256x8xf32>, tensor<8x8xf32>) -> tensor<256x8xf32>
+  %c = "nn.concat_1"(%f) {axis = 1 : i64, nn.phase = "forward"} : (tensor<256x8xf32>) -> tensor<256x8xf32>
+  %r = "nn.mul"(%c, %d) {nn.phase = "backward"} : (tensor<256x8xf32>, tensor<256x8xf32>) -> tensor<256x8xf32>
+  %s = "nn.sub"(%f, %d) {nn.phase = "backward"} : (tensor<256x8xf32>, tensor<256x8xf32>) -> tensor<256x8xf32>
+  return %r, %s : tensor<256x8xf32>, tensor<256x8xf32>
+}
