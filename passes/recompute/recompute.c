@@ -244,9 +244,9 @@ static void recompute_function(MlirOperation func, RecomputeMode mode) {
 }
 
 // Requires: no COMPOSITE ops; phases on the ops of a public function, all in its entry block.
-// Establishes: backward ops read kept values and clones (nn.phase "backward", nn.recompute) only; nn.checkpoint_saved
-// and nn.checkpoint_kept on each function with a backward pass. Breaks: nothing. A later `simplify` leaves the clones
-// alone: they differ from the originals in nn.recompute.
+// Establishes: backward ops read kept values, and slices and clones of such (nn.phase "backward", nn.recompute) only;
+// nn.checkpoint_saved and nn.checkpoint_kept on each function with a backward pass. Breaks: nothing. A later `simplify`
+// leaves slices and clones alone: they differ from the originals in nn.recompute.
 bool nn_pass_recompute(MlirModule module, const NnPassRun *run) {
   const char *text = nn_pass_option(run, "mode", "all");
   RecomputeMode mode = !strcmp(text, "none")      ? RECOMPUTE_NONE
