@@ -19,6 +19,7 @@ typedef struct Gather {
   int *beside;      // Owned, per step: the copy behind which this one is made, -1: it stays
   bool *needed;     // Owned, per step: one that does not wait reads what it makes
   bool *held;       // Owned, per buffer: an update that waits reads it
+  bool *returned;   // Owned, per value: a result lies there
   int n_waiting, n_early, n_beside;
   int64_t old_peak, old_arena;   // of the order before; the arena 0: not known yet
   int64_t room;                  // bytes that the user grants anyway, without the persistent part; 0: no budget
@@ -35,13 +36,11 @@ static bool is_update(const PlanProgram *p, const PlanStep *s) {
 }
 
 // A map of parameters alone, of which no result takes the place of one.
-static bool is_copy_of_parameters(const PlanProgram *p, const PlanStep *s) {
+static bool is_copy_of_parameters(const Gather *g, const PlanStep *s) {
+  const PlanProgram *p = g->p;
   bool is = is_map(p, s) && s->n_inputs > 0 && rewrite_phase_rank(rewrite_phase(s->op)) < 2;
-  for (int j = 0; j < s->n_inputs; j++) is = is && p->values[p->values[s->inputs[j]].root].persistent;
-  for (int i = 0; i < p->n_results; i++) {
-    int root = p->values[p->result[i]].root;
-    is = is && (root < s->first_result || root >= s->first_result + s->n_results);
-  }
+  for (int j = 0; is && j < s->n_inputs; j++) is = p->values[p->values[s->inputs[j]].root].persistent;
+  for (int r = 0; is && r < s->n_results; r++) is = !g->returned[s->first_result + r];
   return is;
 }
 
@@ -74,7 +73,7 @@ static void choose_early(Gather *g, int64_t *live, int64_t peak) {
     const PlanStep *s = &p->steps[i];
     int64_t bytes = 0;
     g->beside[i] = -1;
-    if (!is_copy_of_parameters(p, s)) continue;
+    if (!is_copy_of_parameters(g, s)) continue;
     for (int r = 0; r < s->n_results; r++) bytes += plan_align(p, p->values[s->first_result + r].bytes);
     g->early[i] = has_room(live, 0, i, bytes, peak);
     g->n_early += g->early[i];
@@ -111,7 +110,7 @@ static void choose(Gather *g) {
 
 // Whether others may be made beside this step: a copy that stays.
 static bool has_others(const Gather *g, int i) {
-  return g->n_beside && !g->early[i] && is_copy_of_parameters(g->p, &g->p->steps[i]);
+  return g->n_beside && !g->early[i] && is_copy_of_parameters(g, &g->p->steps[i]);
 }
 
 static void write_order(Gather *g) {
@@ -216,7 +215,9 @@ static void gather_function(MlirModule module, MlirOperation func, const NnTarge
               .waits = allocate_array(n, sizeof *g.waits),
               .early = allocate_array(n, sizeof *g.early),
               .beside = allocate_array(n, sizeof *g.beside),
-              .needed = allocate_array(n, sizeof *g.needed)};
+              .needed = allocate_array(n, sizeof *g.needed),
+              .returned = allocate_array((size_t)p.n_values + 1, sizeof *g.returned)};
+  for (int i = 0; i < p.n_results; i++) g.returned[p.values[p.result[i]].root] = true;
   choose(&g);
   int n_waiting = g.n_waiting, n_early = g.n_early, n_beside = g.n_beside;
   bool moved = false;
@@ -235,6 +236,7 @@ static void gather_function(MlirModule module, MlirOperation func, const NnTarge
   free(g.beside);
   free(g.needed);
   free(g.held);
+  free(g.returned);
   plan_program_free(&p);
 }
 
