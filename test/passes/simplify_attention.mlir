@@ -94,3 +94,15 @@ func.func @axes(%h: tensor<4xf32>, %q: tensor<2x16x4x8xf32>, %t: tensor<4x16xf32
   %o2 = "nn.transpose"(%y2) {perm = array<i64: 0, 2, 1, 3>} : (tensor<2x4x16x8xf32>) -> tensor<2x16x4x8xf32>
   return %o, %o2 : tensor<2x16x4x8xf32>, tensor<2x16x4x8xf32>
 }
+
+// A bias and the key of the draws stay as they are; what is moved keeps its phase.
+// CHECK-LABEL: func.func @dropped
+// CHECK: %[[N:.*]] = "nn.neg"(%arg0) {nn.phase = "forward"} : (tensor<2x16x4x8xf32>) -> tensor<2x16x4x8xf32>
+// CHECK: "nn.attention_5"(%[[N]], %arg0, %arg0, %arg1, %arg2) {causal = false, dropout = 1.000000e-01 : f64, layout = "bthd", nn.phase = "forward", scale = 5.000000e-01 : f64}
+func.func @dropped(%q: tensor<2x16x4x8xf32>, %bias: tensor<1x4x16x16xf32>, %key: tensor<4xi32>) -> tensor<2x16x4x8xf32> {
+  %tq = "nn.transpose"(%q) {perm = array<i64: 0, 2, 1, 3>} : (tensor<2x16x4x8xf32>) -> tensor<2x4x16x8xf32>
+  %n = "nn.neg"(%tq) {nn.phase = "forward"} : (tensor<2x4x16x8xf32>) -> tensor<2x4x16x8xf32>
+  %y, %l = "nn.attention_5"(%n, %tq, %tq, %bias, %key) {causal = false, dropout = 0.1 : f64, layout = "bhtd", nn.phase = "forward", scale = 0.5 : f64} : (tensor<2x4x16x8xf32>, tensor<2x4x16x8xf32>, tensor<2x4x16x8xf32>, tensor<1x4x16x16xf32>, tensor<4xi32>) -> (tensor<2x4x16x8xf32>, tensor<2x4x16xf32>)
+  %o = "nn.transpose"(%y) {perm = array<i64: 0, 2, 1, 3>} : (tensor<2x4x16x8xf32>) -> tensor<2x16x4x8xf32>
+  return %o : tensor<2x16x4x8xf32>
+}
