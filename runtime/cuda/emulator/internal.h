@@ -121,6 +121,8 @@ struct EmuWorker {
   char *shared;                       // Owned
   uint8_t *states, *initial_states;   // Owned; one per granule
   EmuCell *cells;                     // Owned; one per granule
+  const NncEmuSite **write_sites;     // Owned; one per granule, of its last write
+  uint32_t *in_flight;                // Owned; one per granule, warps for which a wgmma may still read it
   uint32_t shared_bytes;              // of this launch, with gaps
   uint32_t dynamic_begin;             // of its dynamic part
   uint32_t capacity;
@@ -160,14 +162,13 @@ const char *emu_thread_name(const EmuThread *t, char buf[48]);   // "(1, 0, 0)"
 // memory.c: shared memory's shadow, bounds of global memory
 
 enum { EMU_GAP, EMU_UNWRITTEN, EMU_COPYING, EMU_WRITTEN };   // states of a granule
-struct EmuCell {
-  const NncEmuSite *write_site;
+struct EmuCell {   // small: a quarter of a line of the cache, for all that reads look at
   uint32_t write_time, read_time;
-  uint32_t read_warps;       // a bit each; 0: not read since the last write
-  uint16_t writer, reader;   // threads
-  uint16_t many_readers;     // more than `reader` alone
-  uint16_t atomic;           // the last write was one
-  uint32_t in_flight;        // warps for which a wgmma may still read it
+  uint32_t read_warps;         // a bit each; 0: not read since the last write
+  uint16_t writer : 15;        // thread
+  uint16_t atomic : 1;         // the last write was one
+  uint16_t reader : 15;        // thread
+  uint16_t many_readers : 1;   // more than `reader` alone
 };
 void emu_memory_destroy(EmuWorker *w);
 bool emu_memory_begin_launch(EmuWorker *w);   // false: out of memory

@@ -16,6 +16,8 @@ void emu_memory_destroy(EmuWorker *w) {
   free(w->states);
   free(w->initial_states);
   free(w->cells);
+  free(w->write_sites);
+  free(w->in_flight);
 }
 
 static bool reserve(EmuWorker *w, uint32_t bytes) {
@@ -26,12 +28,17 @@ static bool reserve(EmuWorker *w, uint32_t bytes) {
   w->states = malloc(capacity);
   w->initial_states = malloc(capacity);
   w->cells = calloc(capacity, sizeof *w->cells);
-  w->capacity = w->shared && w->states && w->initial_states && w->cells ? capacity : 0;
+  w->write_sites = calloc(capacity, sizeof *w->write_sites);
+  w->in_flight = calloc(capacity, sizeof *w->in_flight);
+  bool complete = w->shared && w->states && w->initial_states && w->cells && w->write_sites && w->in_flight;
+  w->capacity = complete ? capacity : 0;
   if (w->capacity) return true;
   emu_memory_destroy(w);
   w->shared = NULL;
   w->states = w->initial_states = NULL;
   w->cells = NULL;
+  w->write_sites = NULL;
+  w->in_flight = NULL;
   return false;
 }
 
@@ -50,6 +57,7 @@ bool emu_memory_begin_launch(EmuWorker *w) {
   memset(w->initial_states + (w->dynamic_begin >> w->granule_shift), EMU_UNWRITTEN,
          w->launch->dynamic_bytes >> w->granule_shift);
   memset(w->cells, 0, granules * sizeof *w->cells);
+  memset(w->in_flight, 0, granules * sizeof *w->in_flight);
   memset(w->known, 0, sizeof w->known);
   w->now = 1;
   return true;
@@ -130,7 +138,7 @@ static void note_read(EmuWorker *w, EmuThread *t, EmuCell *c, uint32_t offset, c
   if (c->read_time == w->now && (c->read_warps >> t->warp & 1) && (c->many_readers || c->reader == t->index)) return;
   if (!c->read_warps || readers_ordered(w, t, c)) {
     c->read_warps = 1u << t->warp;
-    c->reader = t->index;
+    c->reader = t->index & 0x7fff;
     c->many_readers = 0;
   } else if (c->many_readers || c->reader != t->index) {
     c->many_readers = 1;
@@ -139,19 +147,22 @@ static void note_read(EmuWorker *w, EmuThread *t, EmuCell *c, uint32_t offset, c
   c->read_time = w->now;
 }
 
-static void note_write(EmuWorker *w, EmuThread *t, EmuCell *c, uint8_t state, uint32_t offset, bool atomic,
+static void note_write(EmuWorker *w, EmuThread *t, uint32_t granule, uint32_t offset, bool atomic,
                        const NncEmuSite *site) {
+  EmuCell *c = &w->cells[granule];
   bool both_atomic = atomic && c->atomic;
   char buf[160];
-  if (c->in_flight)
+  if (w->in_flight[granule])
     emu_fail(EMU_RACE, site,
              "race: write of %s, which a wgmma in flight reads: a wait for its group (wgmma.wait_group) is missing",
              place(w, offset, buf));
-  if (state != EMU_UNWRITTEN && c->writer != t->index && !both_atomic && !ordered(w, t, c->writer, c->write_time))
+  if (w->states[granule] != EMU_UNWRITTEN && c->writer != t->index && !both_atomic &&
+      !ordered(w, t, c->writer, c->write_time))
     fail_race(t, offset, c->writer, atomic ? "atomic access" : "write", "wrote", site);
   if (c->read_warps && (c->many_readers || c->reader != t->index) && !readers_ordered(w, t, c))
     fail_race(t, offset, c->reader, atomic ? "atomic access" : "write", "read", site);
-  *c = (EmuCell){.write_site = site, .write_time = w->now, .writer = t->index, .atomic = atomic};
+  *c = (EmuCell){.write_time = w->now, .writer = t->index & 0x7fff, .atomic = atomic};
+  w->write_sites[granule] = site;
 }
 
 static inline uint32_t offset_in_block(EmuThread *t, const void *p, uint32_t bytes, uint32_t align, const char *what,
@@ -190,7 +201,7 @@ void emu_shared_access(EmuThread *t, const void *p, uint32_t bytes, uint32_t ali
     if (kind == EMU_READ) {
       note_read(w, t, &w->cells[i], at, site);
     } else {
-      note_write(w, t, &w->cells[i], state, at, kind & EMU_ATOMIC, site);
+      note_write(w, t, i, at, kind & EMU_ATOMIC, site);
       w->states[i] = EMU_WRITTEN;
     }
   }
@@ -234,18 +245,16 @@ void emu_matrix_access(EmuThread *t, uint32_t offset, uint32_t bytes, const NncE
   EmuWorker *w = t->worker;
   emu_shared_access(t, w->shared + offset, bytes, bytes, EMU_READ, site);
   for (uint32_t i = offset >> w->granule_shift; i < (offset + bytes) >> w->granule_shift; i++) {
-    EmuCell *c = &w->cells[i];
-    check_fenced(w, t, c, i << w->granule_shift, site);
-    c->in_flight++;
+    check_fenced(w, t, &w->cells[i], i << w->granule_shift, site);
+    w->in_flight[i]++;
   }
 }
 
 void emu_matrix_release(EmuThread *t, uint32_t offset, uint32_t bytes) {
   EmuWorker *w = t->worker;
   for (uint32_t i = offset >> w->granule_shift; i < (offset + bytes) >> w->granule_shift; i++) {
-    EmuCell *c = &w->cells[i];
-    c->in_flight--;
-    note_read(w, t, c, i << w->granule_shift, t->site);
+    w->in_flight[i]--;
+    note_read(w, t, &w->cells[i], i << w->granule_shift, t->site);
   }
 }
 
@@ -315,8 +324,8 @@ static bool repeats(EmuWorker *w, const EmuThread *t, uintptr_t offset, int64_t 
     return false;
   for (uintptr_t i = offset >> w->granule_shift; i <= (offset + (uintptr_t)bytes - 1) >> w->granule_shift; i++) {
     const EmuCell *c = &w->cells[i];
-    if (w->states[i] != EMU_WRITTEN || c->write_site != site || c->writer == t->index || c->atomic || c->read_warps ||
-        c->in_flight || (c->writer / EMU_LANES != t->warp && !w->launch->equal_stores) ||
+    if (w->states[i] != EMU_WRITTEN || w->write_sites[i] != site || c->writer == t->index || c->atomic ||
+        c->read_warps || w->in_flight[i] || (c->writer / EMU_LANES != t->warp && !w->launch->equal_stores) ||
         ordered(w, t, c->writer, c->write_time))
       return false;
     w->repeated.other = c->writer;
@@ -337,31 +346,51 @@ void emu_check_repeated(EmuWorker *w) {
 }
 
 // Most accesses are repeated: their whole check is done here.
-void nnc_emu_check_shared(const void *p, int64_t bytes, int64_t align, uint32_t kind, const NncEmuSite *site) {
-  EmuThread *t = emu_thread();
-  EmuWorker *w = t->worker;
-  uintptr_t offset = (uintptr_t)p - (uintptr_t)w->shared, i = offset >> w->granule_shift;
+static __attribute__((noinline)) void check_shared(const void *p, uint32_t bytes, uint32_t align, uint32_t kind,
+                                                   const NncEmuSite *site) {
+  EmuWorker *w = emu_worker;
   emu_check_repeated(w);
-  if (kind == EMU_WRITE && repeats(w, t, offset, bytes, site)) return;
-  if (kind == EMU_READ && bytes == 1 << w->granule_shift && offset < w->shared_bytes &&
-      !(offset & (uintptr_t)(align - 1)) && w->states[i] == EMU_WRITTEN) {
+  if (kind == EMU_WRITE && repeats(w, w->running, (uintptr_t)p - (uintptr_t)w->shared, bytes, site)) return;
+  emu_shared_access(w->running, p, bytes, align, kind, site);
+}
+
+// A read that changes nothing of what is known about its granules: this thread, or several of its warp, have read them
+// since the last barrier.
+static inline bool is_known_read(const EmuWorker *w, const EmuThread *t, uintptr_t first, uintptr_t last) {
+  const uint32_t *known = w->known[t->warp];
+  for (uintptr_t i = first; i <= last; i++) {
     const EmuCell *c = &w->cells[i];
-    if ((c->writer == t->index || ordered(w, t, c->writer, c->write_time)) && c->read_time == w->now &&
-        (c->read_warps >> t->warp & 1) && (c->many_readers || c->reader == t->index))
-      return;
+    if (w->states[i] != EMU_WRITTEN || c->read_time != w->now || !(c->read_warps >> t->warp & 1) ||
+        (!c->many_readers && c->reader != t->index) ||
+        (c->writer != t->index && c->write_time > known[c->writer / EMU_LANES]))
+      return false;
   }
-  emu_shared_access(t, p, (uint32_t)bytes, (uint32_t)align, kind, site);
+  return true;
+}
+
+void nnc_emu_check_shared(const void *p, int64_t bytes, int64_t align, uint32_t kind, const NncEmuSite *site) {
+  const EmuWorker *w = emu_worker;
+  uintptr_t offset = (uintptr_t)p - (uintptr_t)w->shared, last = offset + (uintptr_t)bytes - 1;
+  if (kind == EMU_READ && offset <= last && last < w->shared_bytes && !(offset & (uintptr_t)(align - 1)) &&
+      !w->repeated.bytes && is_known_read(w, w->running, offset >> w->granule_shift, last >> w->granule_shift))
+    return;
+  check_shared(p, (uint32_t)bytes, (uint32_t)align, kind, site);
+}
+
+static __attribute__((noinline)) void check_global(const void *p, uint64_t bytes, uint32_t align, uint32_t kind,
+                                                   const NncEmuSite *site) {
+  EmuTraffic *traffic = emu_worker->launch->traffic;
+  if (traffic && kind & EMU_READ) traffic->read += bytes;
+  if (traffic && kind & EMU_WRITE) traffic->written += bytes;
+  emu_global_access(emu_thread(), p, bytes, align, kind, site);
 }
 
 void nnc_emu_check_global(const void *p, int64_t bytes, int64_t align, uint32_t kind, const NncEmuSite *site) {
-  EmuThread *t = emu_thread();
-  EmuTraffic *traffic = t->worker->launch->traffic;
-  if (traffic && kind & EMU_READ) traffic->read += (uint64_t)bytes;
-  if (traffic && kind & EMU_WRITE) traffic->written += (uint64_t)bytes;
-  const EmuRange *r = *range_slot(t->worker, site);
+  EmuWorker *w = emu_worker;
+  const EmuRange *r = *range_slot(w, site);
   uintptr_t address = (uintptr_t)p;
-  if (r && contains(r, address, (uint64_t)bytes) && !(address & (uintptr_t)(align - 1))) return;
-  emu_global_access(t, p, (uint64_t)bytes, (uint32_t)align, kind, site);
+  if (r && contains(r, address, (uint64_t)bytes) && !(address & (uintptr_t)(align - 1)) && !w->launch->traffic) return;
+  check_global(p, (uint64_t)bytes, (uint32_t)align, kind, site);
 }
 
 // A pointer without address space: shared memory, this thread's stack, or global memory.
