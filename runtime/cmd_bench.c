@@ -147,17 +147,35 @@ static void print_profile(const Executor *e) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Memory
 
+typedef struct Memory {
+  int64_t planned, used, far_planned, far_used;   // bytes; used -1: not told
+} Memory;
+
+// Of a step: the most that the functions it runs plan and use.
+static Memory step_memory(const Bench *b) {
+  Memory m = {0};
+  const Executor *runs[] = {b->main, b->earlier};
+  for (int i = 0; i < 2 && runs[i]; i++) {
+    const NncFunction *f = executor_function(runs[i]);
+    int64_t used = function_used_bytes(f), far_used = function_far_used_bytes(f);
+    if (f->arena_bytes > m.planned) m.planned = f->arena_bytes;
+    if (f->far_bytes > m.far_planned) m.far_planned = f->far_bytes;
+    if (far_used > m.far_used) m.far_used = far_used;
+    if (m.used >= 0 && (used < 0 || used > m.used)) m.used = used;
+  }
+  return m;
+}
+
 // `taken`: bytes of the device's memory beyond its context, -1: not told.
 static void print_memory(const Bench *b, int64_t taken) {
   char text[32];
-  const NncFunction *f = executor_function(b->main);
-  int64_t used = function_used_bytes(f), peak = resident_peak_bytes();
-  printf("arena planned   %lld bytes (%s)\n", (long long)f->arena_bytes,
-         print_bytes(f->arena_bytes, text, sizeof text));
-  if (used >= 0) printf("arena used      %lld bytes\n", (long long)used);
-  if (f->far_bytes)
-    printf("far arena       %lld bytes (%s) planned, %lld used\n", (long long)f->far_bytes,
-           print_bytes(f->far_bytes, text, sizeof text), (long long)function_far_used_bytes(f));
+  Memory m = step_memory(b);
+  int64_t peak = resident_peak_bytes();
+  printf("arena planned   %lld bytes (%s)\n", (long long)m.planned, print_bytes(m.planned, text, sizeof text));
+  if (m.used >= 0) printf("arena used      %lld bytes\n", (long long)m.used);
+  if (m.far_planned)
+    printf("far arena       %lld bytes (%s) planned, %lld used\n", (long long)m.far_planned,
+           print_bytes(m.far_planned, text, sizeof text), (long long)m.far_used);
   if (taken >= 0)
     printf("device memory   %lld bytes beyond the context, %+lld beyond the arena\n", (long long)taken,
            (long long)(taken - b->s.arena.bytes));
@@ -182,11 +200,11 @@ static bool check_arena(Bench *b) {
     reached = r > reached ? r : reached;
     far_reached = far > far_reached ? far : far_reached;
   }
-  const NncFunction *f = executor_function(b->main);
+  Memory m = step_memory(b);
   printf("arena written   up to byte %lld\n", (long long)reached);
   if (b->s.arena.far) far_reached = far_written_end(b->s.arena.far);
-  if (f->far_bytes) printf("far arena       written up to byte %lld\n", (long long)far_reached);
-  if (reached <= f->arena_bytes && far_reached <= f->far_bytes) return true;
+  if (m.far_planned) printf("far arena       written up to byte %lld\n", (long long)far_reached);
+  if (reached <= m.planned && far_reached <= m.far_planned) return true;
   report_error("a step wrote beyond the planned arena");
   return false;
 }
