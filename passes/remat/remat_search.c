@@ -343,7 +343,7 @@ static bool keep_smaller(RematPlan *best, RematPlan *plan) {
 
 // The smallest arena that is found with that goal's effort.
 static RematPlan find_least(const StepProblem *q, const RematGoal *goal, int64_t persistent_bytes) {
-  enum { ATTEMPTS = 6, WIDEST = 32, FINER = 3, HALVES = 4 };
+  enum { ANEW = 3, ATTEMPTS = 6, WIDEST = 32, FINER = 3, HALVES = 4 };
   Search least = begin_search(q, goal, persistent_bytes, 0);
   consider_policy(&least, REMAT_POLICY_NONE);
   consider_policies(&least);
@@ -367,7 +367,15 @@ static RematPlan find_least(const StepProblem *q, const RematGoal *goal, int64_t
     int64_t tried = between.budget;
     if (!keep_smaller(&best, &plan) || best.arena > tried) low = tried;
   }
-  // a search for a budget from there goes below what the search for the smallest peak found
+  // The smallest peak may lie in a valley: then a search for a budget below it, from its own beginnings, ends lower.
+  bool lower = true;
+  for (int i = 0; i < ANEW && lower; i++) {
+    Search below = begin_search(q, goal, persistent_bytes, best.arena - best.arena / WIDEST);
+    if (may_fit(&below, below.budget)) solve_under_budget(&below, NULL, moves);
+    plan = end(&below);
+    lower = keep_smaller(&best, &plan);
+  }
+  // and one from there goes below what was found
   for (int i = 0; i < rounds(&least, ATTEMPTS); i++) {
     Search below = begin_search(q, goal, persistent_bytes, best.arena - best.arena / part);
     if (may_fit(&below, below.budget)) solve_under_budget(&below, &best.schedule, moves);
