@@ -64,10 +64,13 @@ def signalled(what, program, number, more, wanted, expects_message):
     process = start(program, name, 3, ["--epochs=100000", "--save-every=5"] + more)
     wait_until(what, lambda: os.path.exists(checkpoint(name)))
     os.kill(wait_until(what, lambda: rank_process(program, checkpoint(name), 1)), number)
+    begin = time.time()
     status, output = finish(process, what)
+    seconds = time.time() - begin
     good = subprocess.run([program, "info", checkpoint(name)], capture_output=True).returncode == 0
-    ok = wanted(status) and good and not left(program, name) and kind_of(expects_message, output)
-    say(what, ok, f"status {status}, checkpoint {good}\n{output[-3000:]}")
+    stays = left(program, name)
+    ok = wanted(status) and good and not stays and kind_of(expects_message, output)
+    say(what, ok, f"status {status} after {seconds:.1f} s, checkpoint {good}, a rank left {stays}\n{output[-3000:]}")
 
 def benchmark_ended(what, program):
     process = subprocess.Popen(mpirun + ["-n", "3", program, "bench", "--steps=1000000", "--threads=1"], env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
