@@ -341,9 +341,25 @@ static bool keep_smaller(RematPlan *best, RematPlan *plan) {
   return smaller;
 }
 
+enum { WIDEST = 32 };   // the part of an arena by which a search aims below it at first
+
+// Searches `attempts` times below the best, each from the best so far, with `part` of the usual moves: by the widest
+// part, and where that fails by finer ones.
+static void descend(const StepProblem *q, const RematGoal *goal, int64_t persistent_bytes, int attempts, double part,
+                    RematPlan *best) {
+  enum { FINER = 3 };
+  int64_t fraction = WIDEST;
+  for (int i = 0; i < attempts; i++) {
+    Search below = begin_search(q, goal, persistent_bytes, best->arena - best->arena / fraction);
+    if (may_fit(&below, below.budget)) solve_under_budget(&below, &best->schedule, part);
+    RematPlan plan = end(&below);
+    if (!keep_smaller(best, &plan)) fraction *= FINER;
+  }
+}
+
 // The smallest arena that is found with that goal's effort.
 static RematPlan find_least(const StepProblem *q, const RematGoal *goal, int64_t persistent_bytes) {
-  enum { ANEW = 3, ATTEMPTS = 6, WIDEST = 32, FINER = 3, HALVES = 4 };
+  enum { ANEW = 3, ATTEMPTS = 6, HALVES = 4 };
   Search least = begin_search(q, goal, persistent_bytes, 0);
   consider_policy(&least, REMAT_POLICY_NONE);
   consider_policies(&least);
@@ -356,7 +372,7 @@ static RematPlan find_least(const StepProblem *q, const RematGoal *goal, int64_t
   remat_schedule_free(&found);
   RematPlan plan = end(&tight);
   keep_smaller(&best, &plan);
-  int64_t part = WIDEST, low = remat_min_budget_bound(&q->problem) - q->slack;
+  int64_t low = remat_min_budget_bound(&q->problem) - q->slack;
   // the usual moves are fewer where nodes are more; lowering many takes many
   double moves = fmin(fmax(q->problem.n_nodes / 1000.0, 0.3), 2);
   // with copies plans of far less need others than those of the smallest peak found: between that and what none can be
@@ -367,21 +383,17 @@ static RematPlan find_least(const StepProblem *q, const RematGoal *goal, int64_t
     int64_t tried = between.budget;
     if (!keep_smaller(&best, &plan) || best.arena > tried) low = tried;
   }
-  // The smallest peak may lie in a valley: then a search for a budget below it, from its own beginnings, ends lower.
-  bool lower = true;
-  for (int i = 0; i < ANEW && lower; i++) {
+  int attempts = rounds(&least, ATTEMPTS), anew = 0;
+  descend(q, goal, persistent_bytes, attempts, moves, &best);
+  // That may end in a valley, where a search for less from its own beginnings ends lower.
+  for (bool lower = true; lower && anew < rounds(&least, ANEW) && best.arena - best.arena / WIDEST >= low;) {
     Search below = begin_search(q, goal, persistent_bytes, best.arena - best.arena / WIDEST);
     if (may_fit(&below, below.budget)) solve_under_budget(&below, NULL, moves);
     plan = end(&below);
     lower = keep_smaller(&best, &plan);
+    anew += lower;
   }
-  // and one from there goes below what was found
-  for (int i = 0; i < rounds(&least, ATTEMPTS); i++) {
-    Search below = begin_search(q, goal, persistent_bytes, best.arena - best.arena / part);
-    if (may_fit(&below, below.budget)) solve_under_budget(&below, &best.schedule, moves);
-    plan = end(&below);
-    if (!keep_smaller(&best, &plan)) part *= FINER;
-  }
+  if (anew) descend(q, goal, persistent_bytes, attempts, moves, &best);
   return best;
 }
 
