@@ -121,6 +121,39 @@ static void test_write_after_read_race(void) {
          "thread (96, 0, 0)", "store float 0.0");
 }
 
+// A read of 16 bytes of which the thread has read four: each four are known apart, in a block of as many threads as
+// there can be.
+static void test_wide_read_race(void) {
+  static const char text[] = "@row = internal addrspace(3) global [4 x float] undef, align 16\n"
+                             "define ptx_kernel void @wide(ptr addrspace(1) %out) {\n"
+                             "  %tid = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()\n"
+                             "  %fills = icmp eq i32 %tid, 0\n"
+                             "  br i1 %fills, label %fill, label %filled\nfill:\n"
+                             "  store <4 x float> zeroinitializer, ptr addrspace(3) @row, align 16\n"
+                             "  br label %filled\nfilled:\n"
+                             "  " BARRIER "\n"
+                             "  %reads = icmp eq i32 %tid, 1023\n"
+                             "  br i1 %reads, label %read, label %next\nread:\n"
+                             "  %one = load float, ptr addrspace(3) @row, align 16\n"
+                             "  %all = load <4 x float>, ptr addrspace(3) @row, align 16\n"
+                             "  %last = extractelement <4 x float> %all, i32 3\n"
+                             "  %sum = fadd float %one, %last\n"
+                             "  store float %sum, ptr addrspace(1) %out, align 4\n"
+                             "  br label %next\nnext:\n"
+                             "  %writes = icmp eq i32 %tid, 1021\n"
+                             "  br i1 %writes, label %write, label %end\nwrite:\n"
+                             "  %fourth = getelementptr [4 x float], ptr addrspace(3) @row, i32 0, i32 3\n"
+                             "  store float 1.0, ptr addrspace(3) %fourth, align 4\n"
+                             "  br label %end\nend:\n  ret void\n}\n"
+                             "declare i32 @llvm.nvvm.read.ptx.sreg.tid.x()\n"
+                             "declare void @llvm.nvvm.barrier.cta.sync.aligned.all(i32)\n";
+  static EmulateArgument arguments[] = {{"out", out, sizeof out}};
+  const EmulateLaunch launch = {.block = {1024}, .n = 1, .arguments = arguments};
+  expect(compile(strdup(text)), "wide", &launch, EMU_RACE,
+         "race: write of shared 'row' + 12 (of 16 bytes), which thread (1023, 0, 0) read without a barrier in between",
+         "thread (1021, 0, 0)", "store float 1.0");
+}
+
 static void test_off_by_one(void) {
   Emulated *e = compile(
       emulate_edit(emulate_read("block_sum.ll"), "%inside = icmp slt i32 %i, %n", "%inside = icmp sle i32 %i, %n"));
@@ -260,6 +293,7 @@ int main(void) {
   test_write_write_race();
   test_atomic_race();
   test_write_after_read_race();
+  test_wide_read_race();
   test_off_by_one();
   test_misaligned();
   test_divergent_barrier();

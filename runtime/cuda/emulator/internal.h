@@ -162,7 +162,7 @@ const char *emu_thread_name(const EmuThread *t, char buf[48]);   // "(1, 0, 0)"
 // memory.c: shared memory's shadow, bounds of global memory
 
 enum { EMU_GAP, EMU_UNWRITTEN, EMU_COPYING, EMU_WRITTEN };   // states of a granule
-struct EmuCell {   // small: a quarter of a line of the cache, for all that reads look at
+struct EmuCell {   // all that reads look at beside the state, in a quarter of a line of the cache
   uint32_t write_time, read_time;
   uint32_t read_warps;         // a bit each; 0: not read since the last write
   uint16_t writer : 15;        // thread
@@ -170,6 +170,7 @@ struct EmuCell {   // small: a quarter of a line of the cache, for all that read
   uint16_t reader : 15;        // thread
   uint16_t many_readers : 1;   // more than `reader` alone
 };
+_Static_assert(sizeof(EmuCell) == 16 && EMU_MAX_THREADS <= 1 << 15, "small, and threads have numbers of 15 bits");
 void emu_memory_destroy(EmuWorker *w);
 bool emu_memory_begin_launch(EmuWorker *w);   // false: out of memory
 void emu_memory_begin_block(EmuWorker *w);

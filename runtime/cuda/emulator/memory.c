@@ -138,7 +138,7 @@ static void note_read(EmuWorker *w, EmuThread *t, EmuCell *c, uint32_t offset, c
   if (c->read_time == w->now && (c->read_warps >> t->warp & 1) && (c->many_readers || c->reader == t->index)) return;
   if (!c->read_warps || readers_ordered(w, t, c)) {
     c->read_warps = 1u << t->warp;
-    c->reader = t->index & 0x7fff;
+    c->reader = t->index;
     c->many_readers = 0;
   } else if (c->many_readers || c->reader != t->index) {
     c->many_readers = 1;
@@ -161,7 +161,7 @@ static void note_write(EmuWorker *w, EmuThread *t, uint32_t granule, uint32_t of
     fail_race(t, offset, c->writer, atomic ? "atomic access" : "write", "wrote", site);
   if (c->read_warps && (c->many_readers || c->reader != t->index) && !readers_ordered(w, t, c))
     fail_race(t, offset, c->reader, atomic ? "atomic access" : "write", "read", site);
-  *c = (EmuCell){.write_time = w->now, .writer = t->index & 0x7fff, .atomic = atomic};
+  *c = (EmuCell){.write_time = w->now, .writer = t->index, .atomic = atomic};
   w->write_sites[granule] = site;
 }
 
@@ -345,7 +345,6 @@ void emu_check_repeated(EmuWorker *w) {
     fail_race(w->running, w->repeated.offset, w->repeated.other, "write", "wrote another value to", w->repeated.site);
 }
 
-// Most accesses are repeated: their whole check is done here.
 static __attribute__((noinline)) void check_shared(const void *p, uint32_t bytes, uint32_t align, uint32_t kind,
                                                    const NncEmuSite *site) {
   EmuWorker *w = emu_worker;
@@ -354,8 +353,8 @@ static __attribute__((noinline)) void check_shared(const void *p, uint32_t bytes
   emu_shared_access(w->running, p, bytes, align, kind, site);
 }
 
-// A read that changes nothing of what is known about its granules: this thread, or several of its warp, have read them
-// since the last barrier.
+// A read that changes nothing of what is known about its granules: since the last barrier this thread alone, or several
+// of which one is of its warp, have read them.
 static inline bool is_known_read(const EmuWorker *w, const EmuThread *t, uintptr_t first, uintptr_t last) {
   const uint32_t *known = w->known[t->warp];
   for (uintptr_t i = first; i <= last; i++) {
@@ -368,6 +367,7 @@ static inline bool is_known_read(const EmuWorker *w, const EmuThread *t, uintptr
   return true;
 }
 
+// Most accesses are repeated: their whole check is done here.
 void nnc_emu_check_shared(const void *p, int64_t bytes, int64_t align, uint32_t kind, const NncEmuSite *site) {
   const EmuWorker *w = emu_worker;
   uintptr_t offset = (uintptr_t)p - (uintptr_t)w->shared, last = offset + (uintptr_t)bytes - 1;
