@@ -229,7 +229,7 @@ static const LayerInfo layers[] = {
         "first three may be 1, as bias is. window: only keys less than that many positions away. softcap: scores s "
         "become softcap tanh(s/softcap), before the bias. dropout applies to the weights."),
     F32_ROW(rope, "x:tensor, base:float=10000, interleaved:bool=false", false,
-            "Rotary positions: turns the pairs of x[..., T, D] by angles that grow with T; of at most 7 axes."),
+            "Rotary positions: turns the pairs of x[..., T, D], of at most 7 axes, by angles that grow with T."),
     SCORE(cross_entropy,
           "logits:tensor, labels:labels, smoothing:float=0, weights:weights=none, class_weights:tensor=none, "
           "ignore_index:int=none, reduction:str=mean",
