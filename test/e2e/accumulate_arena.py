@@ -6,7 +6,7 @@ nnc, folder, source = sys.argv[1:]
 os.makedirs(folder, exist_ok=True)
 program, larger, wrong = f"{folder}/program", 0, 0
 for percent in range(96, 80, -2):
-    command = [nnc, source, f"--memory-budget={percent}%", "--remat-effort=0.05"]
+    command = [nnc, source, "--cpu=x86-64-v3", f"--memory-budget={percent}%", "--remat-effort=0.05"]
     plan = subprocess.run(command + ["--emit=plan"], capture_output=True, text=True)
     if plan.returncode != 0:
         continue
