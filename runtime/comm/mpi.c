@@ -27,6 +27,14 @@ static volatile bool is_closing;
 
 static void pause_for(long nanoseconds) { nanosleep(&(struct timespec){0, nanoseconds}, NULL); }
 
+// mpirun ends where it hears of this, perhaps before it has read what the ranks wrote last: of MPICH's the message was
+// seen to be lost. So it has a tenth of a second to read.
+static void abort_mpi(int status) {
+  pause_for(100000000);
+  MPI_Abort(MPI_COMM_WORLD, status);
+  _exit(status);
+}
+
 // A rank that waits leaves the processor to those that compute: its own lanes, and there may be more ranks than cores.
 // It sleeps, longer and longer: who yields instead waits for whole slices of the scheduler.
 static void wait_for_all(int n, MPI_Request *requests) {
@@ -76,7 +84,7 @@ static void *beat(void *unused) {
       report_error("rank %d of %d (process %d on %s) has given no sign of life for %.0f seconds: all ranks end; the "
                    "last checkpoint stands",
                    previous, n_ranks, before.process, before.host, longest);
-      MPI_Abort(MPI_COMM_WORLD, EXIT_DIAGNOSTIC);
+      abort_mpi(EXIT_DIAGNOSTIC);
     }
     pause_for(50000000);
   }
@@ -127,11 +135,6 @@ static void close_mpi(void) {
   is_closing = true;
   if (beats) pthread_join(beat_thread, NULL);
   MPI_Finalize();
-}
-
-static void abort_mpi(int status) {
-  MPI_Abort(MPI_COMM_WORLD, status);
-  _exit(status);
 }
 
 static int n_chunks(int part) { return part ? (part + comm_chunk(part) - 1) / comm_chunk(part) : 0; }
