@@ -132,7 +132,9 @@ static int64_t buffers_of(const Blocking *b, int threads) {
 
 static double work_of(const Gemm *g) { return (double)g->m * (double)g->n * (double)g->k; }
 
-static bool picks_rows(const Gemm *g) { return g->a_rows.width || g->b_rows.width || g->c_rows.width; }
+static bool picks_rows(const Gemm *g) {
+  return g->a_rows.width || g->b_rows.width || g->c_rows.width || g->a_window || g->b_window;
+}
 
 static bool has_little_work(const Gemm *g) {
   const Loops *l = loops_here();
@@ -278,9 +280,58 @@ static void zero_tail(float *to, int64_t k, int64_t width) {
   memset(to + k * width, 0, (size_t)((round_up(k, K_STEP) - k) * width) * sizeof *to);
 }
 
+// Where the window stands for the i-th time: its first pixel's offset in elements, and its position in the image.
+typedef struct Stand {
+  int64_t offset, y, x;
+} Stand;
+
+static Stand stand_of(const GemmWindow *w, int64_t i) {
+  int64_t line = i / w->places, image = line / w->lines;
+  Stand s = {.y = line % w->lines * w->step[0], .x = i % w->places * w->step[1]};
+  s.offset = ((image * w->height + s.y) * w->width + s.x) * w->channels;
+  return s;
+}
+
+// A lane of [k][width] packed numbers from a run that lies outside of the image in part.
+static void pack_part(const GemmWindow *w, const Stand *s, const GemmTap *tap, int64_t first, int64_t k,
+                      const float *from, float *to, int64_t width) {
+  const int64_t x = s->x + tap->x, c = w->channels;
+  bool outside = s->y + tap->y < 0 || s->y + tap->y >= w->height;
+  int64_t begin = outside ? k : smaller(larger(-x * c - first, 0), k),
+          end = larger(smaller((w->width - x) * c - first, k), begin);
+  const float *run = from + (s->offset + (tap->y * w->width + tap->x) * c + first);
+  for (int64_t i = 0; i < k; i++) to[i * width] = i >= begin && i < end ? run[i] : 0;
+}
+
+// Rows of A under a window, tap by tap.
+static void pack_windows(const Gemm *g, const Loops *l, const float *a, int64_t row, int rows, int64_t k0, int64_t k,
+                         float *to) {
+  const GemmWindow *w = g->a_window;
+  Stand stand[MOST_TILE_ROWS];
+  for (int r = 0; r < rows; r++) stand[r] = stand_of(w, row + r);
+  for (int64_t i = 0, n; i < k; i += n, to += n * rows) {
+    const GemmTap *tap = &w->tap[(k0 + i) / w->run];
+    const int64_t first = (k0 + i) % w->run, pixels = w->run / w->channels;
+    n = smaller(w->run - first, k - i);
+    int64_t offset[MOST_TILE_ROWS];
+    unsigned parts = 0;   // rows that are not whole
+    for (int r = 0; r < rows; r++) {
+      int64_t y = stand[r].y + tap->y, x = stand[r].x + tap->x;
+      bool whole = y >= 0 && y < w->height && x >= 0 && x + pixels <= w->width;
+      offset[r] = whole ? stand[r].offset + (tap->y * w->width + tap->x) * w->channels + first : 0;
+      if (!whole) parts |= 1u << r;
+    }
+    if (parts != (1u << rows) - 1) l->pack_runs(a, offset, rows, n, to, rows);
+    for (int r = 0; parts; r++, parts >>= 1)
+      if (parts & 1) pack_part(w, &stand[r], tap, first, n, a, to + r, rows);
+  }
+}
+
 static void pack_tile(const Gemm *g, const Loops *l, const float *a, int64_t row, int rows, int64_t k0, int64_t k,
                       float *to) {
-  if (g->a_col == 1) {
+  if (g->a_window) {
+    pack_windows(g, l, a, row, rows, k0, k, to);
+  } else if (g->a_col == 1) {
     int64_t offset[MOST_TILE_ROWS];
     for (int r = 0; r < rows; r++) offset[r] = row_offset(&g->a_rows, row + r);
     l->pack_runs(a + k0, offset, rows, k, to, rows);
@@ -296,7 +347,8 @@ static void lay_out_ahead(Worker *w) {
   const Blocking *b = w->blocking;
   int64_t of_run = g->b_col == 1 ? 2 : divide_up(b->k_block, 16),
           step = 4 * (g->b_col == 1 ? g->b_rows.pixel : g->b_col), lines = b->lines;
-  bool known = !g->b_rows.width && step < INT32_MAX / larger(b->k_block, MOST_PANEL);
+  bool known = !g->b_rows.width && !g->b_window && !(g->a_window && g->b_col == 1) &&
+               step < INT32_MAX / larger(b->k_block, MOST_PANEL);
   for (int64_t l = 0; l < lines + b->k_block / K_STEP; l++) {
     int64_t at = smaller(l, lines - 1);
     w->ahead[l] = known ? (int32_t)(at / of_run * step + at % of_run * 64) : 0;
@@ -320,11 +372,57 @@ static void pack_tiles(const Worker *w, int64_t from, int64_t to) {
   }
 }
 
+static void zero_lanes(float *to, int64_t width, int lanes, int64_t k) {
+  for (int64_t i = 0; i < k; i++) memset(to + i * width, 0, (size_t)lanes * sizeof *to);
+}
+
+// Columns of a B under a window: some channels of one pixel at a time, line by line.
+static void pack_window_columns(const GemmWindow *w, const Loops *l, const float *b, int64_t column, int columns,
+                                int64_t k0, int64_t k, float *to) {
+  for (int at = 0, lanes; at < columns; at += lanes) {
+    const GemmTap *tap = &w->tap[(column + at) / w->run];
+    const int64_t within = (column + at) % w->run, dx = tap->x + within / w->channels, channel = within % w->channels;
+    lanes = (int)smaller(w->channels - channel, columns - at);
+    for (int64_t i = 0, run; i < k; i += run) {
+      const Stand s = stand_of(w, k0 + i);
+      run = smaller(w->places - (k0 + i) % w->places, k - i);
+      float *line = to + i * l->panel + at;
+      // of the places of this run, those whose pixel lies in the image
+      bool outside = s.y + tap->y < 0 || s.y + tap->y >= w->height;
+      int64_t x = s.x + dx,
+              begin = outside ? run
+                      : x < 0 ? smaller(divide_up(-x, w->step[1]), run)
+                              : 0,
+              end = larger(smaller(x < w->width ? divide_up(w->width - x, w->step[1]) : 0, run), begin);
+      zero_lanes(line, l->panel, lanes, begin);
+      const int64_t offset = s.offset + (tap->y * w->width + dx + begin * w->step[1]) * w->channels + channel;
+      if (begin < end)
+        l->pack_rows(b + offset, w->step[1] * w->channels, lanes, end - begin, line + begin * l->panel, l->panel);
+      zero_lanes(line + end * l->panel, l->panel, lanes, run - end);
+    }
+  }
+}
+
+// Rows of a B that an A under a window is multiplied by, tap by tap.
+static void pack_rows_of_taps(const Gemm *g, const Loops *l, const float *b, int64_t column, int columns, int64_t k0,
+                              int64_t k, float *to) {
+  const GemmWindow *w = g->a_window;
+  for (int64_t i = 0, n; i < k; i += n) {
+    int64_t first = (k0 + i) % w->run, row = w->tap[(k0 + i) / w->run].row + first;
+    n = smaller(w->run - first, k - i);
+    l->pack_rows(b + column + row * g->b_rows.pixel, g->b_rows.pixel, columns, n, to + i * l->panel, l->panel);
+  }
+}
+
 static void pack_panel(const Worker *w, int64_t column, int columns, int64_t k0, int64_t k) {
   const Gemm *g = w->g;
   const Loops *l = w->blocking->loops;
   float *to = w->panel;
-  if (g->b_col != 1) {
+  if (g->b_window) {
+    pack_window_columns(g->b_window, l, w->b, column, columns, k0, k, to);
+  } else if (g->a_window && g->b_col == 1) {
+    pack_rows_of_taps(g, l, w->b, column, columns, k0, k, to);
+  } else if (g->b_col != 1) {
     int64_t offset[MOST_PANEL];
     for (int i = 0; i < columns; i++) offset[i] = (column + i) * g->b_col;
     l->pack_runs(w->b + k0, offset, columns, k, to, l->panel);
@@ -365,8 +463,9 @@ static void multiply_panel(const Worker *w, int64_t panel, int64_t next_panel) {
     int64_t k = smaller(b->k_block, end - k0), steps = divide_up(k, K_STEP);
     bool last = k0 + b->k_block >= end, buffered_in = k0 > begin || !in_place, buffered_out = !last || !in_place;
     pack_panel(w, column, columns, k0, k);
-    const float *next = last ? w->b + next_panel * width * g->b_col + begin * g->b_rows.pixel
-                             : w->b + column * g->b_col + (k0 + b->k_block) * g->b_rows.pixel;
+    const float *next = g->b_window ? w->b
+                        : last      ? w->b + next_panel * width * g->b_col + begin * g->b_rows.pixel
+                                    : w->b + column * g->b_col + (k0 + b->k_block) * g->b_rows.pixel;
     for (int64_t t = 0; t < rows.tiles; t++) {
       int64_t from = rows.count * t / rows.tiles, height = rows.count * (t + 1) / rows.tiles - from;
       float *sums = w->sums + from * width, *of_c = c + from * g->c_rows.pixel;

@@ -14,6 +14,22 @@ typedef struct GemmRows {
   int64_t width, height;   // pixels of a line, lines of an image; width 0: rows are `pixel` apart throughout
 } GemmRows;
 
+// An image under a window: row i of the matrix is what the window covers where it stands for the i-th time, the columns
+// are its taps, `run` neighbours each. What it covers outside of the image is 0.
+typedef struct GemmTap {
+  int64_t y, x;   // pixels from where the window stands to the tap's first
+  int64_t row;    // of B that the tap's first element is multiplied by; where A is under the window
+} GemmTap;
+enum { GEMM_MOST_TAPS = 64 };
+typedef struct GemmWindow {
+  int64_t height, width, channels;   // of an image; images lie one after another
+  int64_t lines, places;             // of an image, on which it stands; of a line
+  int64_t step[2];                   // pixels from a line of places to the next, from a place to the next
+  int64_t run;                       // whole pixels, neighbours in a line
+  int n_taps;
+  GemmTap tap[GEMM_MOST_TAPS];
+} GemmWindow;
+
 // C (m x n, row-major) = A (m x k) B (k x n), or with `adds` C + A B. Of A's two strides one is 1, and of B's.
 typedef struct Gemm {
   int64_t m, n, k;
@@ -22,6 +38,8 @@ typedef struct Gemm {
   bool adds;            // not with clears_c
   bool clears_c;        // c_rows leaves rows out: they become 0
   int64_t c_elements;   // of the whole of C, where clears_c
+  // A, or B, is read through it, instead of by its rows and columns, whose strides are 1 then but for what picks rows.
+  const GemmWindow *a_window, *b_window;   // Borrowed
 } Gemm;
 
 // Whether gemm_execute can compute it here; of small products not those that pick rows.

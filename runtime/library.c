@@ -204,6 +204,19 @@ bool library_adopt_winograd(Library *lib, NncOperation *op) {
   return lay_out_workspace(lib, op, winograd_scratch(&op->conv, op->threads));
 }
 
+bool library_adopt_packed_conv(Library *lib, NncOperation *op) {
+  for (int i = 0; i < 3; i++) op->operand[i].used = op->operand[i].given;
+  LibraryOperand *weights = &op->operand[op->conv.pass == NNC_CONV_WEIGHT_GRAD ? 2 : 1];
+  dnnl_dims_t strides;
+  packed_conv_weight_strides(&op->conv, strides);
+  if (dnnl_memory_desc_init_by_strides(&weights->used, 4, weights->given.dims, dnnl_f32, strides) != dnnl_success ||
+      !lay_out_workspace(lib, op, packed_conv_scratch(&op->conv, op->threads)))
+    return false;
+  op->is_packed_conv = true;
+  op->implementation = "packed";
+  return true;
+}
+
 // Primitives take their number of threads from OpenMP's setting at the time they are described.
 NncOperation *library_find(Library *lib, const NncConv *c, const NncMatmul *m) {
   int threads = library_threads(lib);
@@ -410,6 +423,8 @@ bool nnc_operation_execute(const NncOperation *op, void *const *buffers, void *w
     else direct_matmul(&op->matmul, address);
   } else if (op->is_winograd) {
     winograd_execute(&op->conv, op->threads, address, (char *)workspace + op->scratchpad_offset);
+  } else if (op->is_packed_conv) {
+    packed_conv_execute(&op->conv, op->threads, address, (char *)workspace + op->scratchpad_offset);
   } else if (op->is_packed) {
     gemm_execute(&op->gemm, op->threads, address[op->gemm_buffer[0]], address[op->gemm_buffer[1]],
                  address[op->gemm_buffer[2]], (char *)workspace + op->scratchpad_offset);

@@ -6,7 +6,19 @@
 
 #include <string.h>
 
-enum { LEAST_WEIGHTS_AVX2 = 1 << 18 };   // of a 1x1 convolution whose weight gradient is a product
+// With AVX2 (docs/performance.md).
+enum {
+  // of a 1x1 convolution: weights of one whose weight gradient is a product, and of one with fewer outputs than inputs
+  LEAST_WEIGHTS = 1 << 18,
+  LEAST_WEIGHTS_NARROWING = 1 << 16,
+  FEW_PIXELS = 1024,   // of all images, where all passes with so many weights are
+  // of a larger kernel, as products whose packing picks pixels
+  LEAST_GRADIENT_INPUTS = 16,   // weight gradients
+  LEAST_GRADIENT_OUTPUTS = 32,
+  MOST_KERNEL_STRIDED = 16,   // elements; forward with a stride
+  LEAST_INPUTS_STRIDED = 64,
+  LEAST_WEIGHTS_STRIDED = 1 << 16   // inputs times outputs; input gradients with a stride
+};
 
 bool library_conv_equal(const NncConv *a, const NncConv *b) {
   return a->pass == b->pass && a->dtype == b->dtype && a->result == b->result && a->channels_last == b->channels_last &&
@@ -113,18 +125,24 @@ static void assign_operands(NncOperation *op, LibraryOperand **x, LibraryOperand
   *y = &op->operand[role[op->conv.pass][2]];
 }
 
+static bool is_avx2(void) { return strcmp(nnc_library_isa(), "avx2") == 0; }
+
+static bool is_worth_product_avx2(const NncConv *c, int64_t pixels) {
+  const int64_t weights = c->c * c->o;
+  if (c->pass != NNC_CONV_WEIGHT_GRAD) return weights >= LEAST_WEIGHTS && pixels <= FEW_PIXELS;
+  return weights >= (c->o < c->c ? LEAST_WEIGHTS_NARROWING : LEAST_WEIGHTS);
+}
+
 // A 1x1 convolution of channels-last images is one product over all pixels that it reads: by library_adopt_product, or
 // of own loops that pick the pixels of a strided one while packing. oneDNN's 1x1 kernels read the weights once per
 // image and reorder them, which costs up to half of the time on small images with many channels, and copy the pixels of
 // strided ones; on large dense ones they are ahead, but for weight gradients with more columns than rows. With AVX2
-// they are ahead but for weight gradients of many channels. Figures: docs/performance.md.
+// they are ahead but for few pixels and weight gradients, both of many channels. Figures: docs/performance.md.
 static bool adopt_product_of(Library *lib, NncOperation *op) {
   const NncConv *c = &op->conv;
-  if (c->dtype == NNC_F32 && strcmp(nnc_library_isa(), "avx2") == 0 &&
-      (c->pass != NNC_CONV_WEIGHT_GRAD || c->c * c->o < LEAST_WEIGHTS_AVX2))
-    return false;
   NncConvAxis axes[NNC_CONV_AXES];
   int64_t pixels = c->n * nnc_conv_sizes(c).out;
+  if (c->dtype == NNC_F32 && is_avx2() && !is_worth_product_avx2(c, pixels)) return false;
   bool pointwise = c->groups == 1, dense = true, narrows = c->o < c->c,
        is_weight_grad = c->pass == NNC_CONV_WEIGHT_GRAD;
   for (int i = nnc_conv_axes(c, axes) - 1; i >= 0; i--) {
@@ -160,6 +178,20 @@ static bool adopt_product_of(Library *lib, NncOperation *op) {
   }
   bool few = pixels <= 1024 || (pixels <= 2048 && !(narrows && c->pass == NNC_CONV_FORWARD) && gemm_fits(&gemm));
   return (few || (is_weight_grad && c->o <= c->c)) && library_product_fits(&m) && library_adopt_product(lib, op, &m);
+}
+
+// oneDNN's kernels for AVX2 lose half of their rate to the caches where pixels are apart by a stride, and weight
+// gradients of channels-last images are slow there in any case. With AVX-512 own products of larger kernels were never
+// measured.
+static bool is_worth_packed_avx2(const NncConv *c) {
+  bool strided = c->stride[0] > 1 || c->stride[1] > 1;
+  if (c->kh * c->kw == 1) return false;
+  switch (c->pass) {
+  case NNC_CONV_FORWARD: return strided && c->kh * c->kw <= MOST_KERNEL_STRIDED && c->c >= LEAST_INPUTS_STRIDED;
+  case NNC_CONV_INPUT_GRAD: return strided && c->c * c->o >= LEAST_WEIGHTS_STRIDED;
+  case NNC_CONV_WEIGHT_GRAD: return c->c >= LEAST_GRADIENT_INPUTS && c->o >= LEAST_GRADIENT_OUTPUTS;
+  }
+  return false;
 }
 
 // Fewer threads than were planned for may filter what more of them do directly, for which the plan has no room.
@@ -210,6 +242,8 @@ bool library_describe_conv(Library *lib, NncOperation *op) {
   if (fits && adopt_product_of(lib, op)) return true;
   if (fits && !narrow && winograd_fits(c, op->threads) && has_room_to_filter(lib, op))
     return library_adopt_winograd(lib, op);
+  if (fits && is_avx2() && is_worth_packed_avx2(c) && packed_conv_fits(c) && library_adopt_packed_conv(lib, op))
+    return true;
   if (fits && (try_layouts(lib, op, &x->given, &any_w, &y->given) || try_layouts(lib, op, &any_x, &any_w, &any_y)))
     return true;
   if (narrow) return describe_converted(lib, op);

@@ -38,8 +38,8 @@ struct NncOperation {
   int threads;
   const char *implementation;   // Borrowed from oneDNN, or "direct"
   bool is_direct;
-  bool is_winograd;
-  bool is_packed;   // a product by own loops, as `gemm` says
+  bool is_winograd, is_packed_conv;   // by `conv`
+  bool is_packed;                     // a product by own loops, as `gemm` says
   Gemm gemm;
   int gemm_buffer[3];      // which buffers are A, B and C
   int64_t scratch_bytes;   // reordered copies, then the scratchpad
@@ -99,7 +99,8 @@ bool library_adopt_packed(Library *lib, NncOperation *op, const Gemm *gemm);   /
 bool library_product_fits(const NncMatmul *m);
 bool library_adopt_product(Library *lib, NncOperation *op, const NncMatmul *m);
 Gemm library_gemm_of(const NncMatmul *m);
-bool library_adopt_winograd(Library *lib, NncOperation *op);   // by op->conv, which winograd_fits
+bool library_adopt_winograd(Library *lib, NncOperation *op);      // by op->conv, which winograd_fits
+bool library_adopt_packed_conv(Library *lib, NncOperation *op);   // which packed_conv_fits
 // Where op->copy[] lie in the workspace, and the bytes of them all.
 int64_t library_place_copies(NncOperation *op);
 // Takes the placed copies and the operation on them.
@@ -121,5 +122,12 @@ void direct_matmul(const NncMatmul *m, void *const buffers[3]);
 bool winograd_fits(const NncConv *c, int threads);
 int64_t winograd_scratch(const NncConv *c, int threads);
 void winograd_execute(const NncConv *c, int threads, void *const buffers[3], void *workspace);
+
+// Products of own loops (packed_conv.c), where images are channels-last f32 without groups. The weights, or their
+// gradient, are in the order of these strides (o, c, kh, kw), in elements; the rest is as winograd's.
+bool packed_conv_fits(const NncConv *c);
+void packed_conv_weight_strides(const NncConv *c, dnnl_dims_t strides);
+int64_t packed_conv_scratch(const NncConv *c, int threads);
+void packed_conv_execute(const NncConv *c, int threads, void *const buffers[3], void *workspace);
 
 #endif

@@ -344,13 +344,14 @@ static void check_fewer_threads(void) {
 // few pixels.
 static void check_packed(void) {
   if (!has_own_loops()) return;
-  bool few = strcmp(nnc_library_isa(), "avx2") == 0;   // weight gradients of many channels alone
+  bool few = strcmp(nnc_library_isa(), "avx2") == 0;   // many channels alone: few pixels, or weight gradients
   static const NncConv shapes[] = {
       {.n = 3, .c = 128, .h = 17, .w = 18, .o = 96, .stride = {2, 2}},
       {.n = 2, .c = 80, .h = 32, .w = 30, .o = 104, .stride = {3, 2}},
       {.n = 2, .c = 144, .h = 13, .w = 15, .o = 80, .stride = {1, 1}},
       {.n = 5, .c = 72, .h = 21, .w = 19, .o = 65, .stride = {1, 1}},
       {.n = 2, .c = 512, .h = 13, .w = 14, .o = 520, .stride = {2, 2}},
+      {.n = 7, .c = 520, .h = 13, .w = 14, .o = 130, .stride = {1, 1}},
   };
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
     for (int pass = 0; pass < 3; pass++) {
@@ -359,11 +360,45 @@ static void check_packed(void) {
       c.kh = c.kw = 1, c.groups = c.channels_last = 1, c.dilation[0] = c.dilation[1] = 1;
       c.dtype = c.result = NNC_F32;
       c.oh = (c.h - 1) / c.stride[0] + 1, c.ow = (c.w - 1) / c.stride[1] + 1;
-      bool narrows = i == 3 && pass == NNC_CONV_FORWARD,   // left to oneDNN
-          product = few ? i == 4 && pass == NNC_CONV_WEIGHT_GRAD : !narrows;
+      bool narrows = (i == 3 || i == 5) && pass == NNC_CONV_FORWARD,   // left to oneDNN
+          product = few ? i == 4 || (i == 5 && pass == NNC_CONV_WEIGHT_GRAD) : !narrows;
       CHECK((strcmp(nnc_conv_implementation(&c), "packed") == 0) == product, "pass %d of shape %d is %s", pass, (int)i,
             nnc_conv_implementation(&c));
       check_conv(c);
+    }
+}
+
+// Larger kernels that are products of packed pixels with AVX2: with a stride, or weight gradients. Half of the shapes
+// have too few channels for one pass or another.
+static void check_packed_windows(void) {
+  if (strcmp(nnc_library_isa(), "avx2") != 0) return;
+  static const struct {
+    NncConv conv;
+    bool packed[3];   // forward, input gradient, weight gradient
+  } shapes[] = {
+      {{.n = 4, .c = 256, .h = 9, .w = 10, .o = 256, .kh = 3, .kw = 3, .stride = {2, 2}, .pad = {1, 1, 1, 1}},
+       {1, 1, 1}},
+      {{.n = 2, .c = 72, .h = 19, .w = 18, .o = 100, .kh = 3, .kw = 3, .stride = {2, 2}, .pad = {1, 1, 1, 1}},
+       {1, 0, 1}},
+      {{.n = 3, .c = 32, .h = 21, .w = 20, .o = 48, .kh = 4, .kw = 4, .stride = {2, 2}, .pad = {1, 1, 1, 1}},
+       {0, 0, 1}},
+      {{.n = 3, .c = 64, .h = 21, .w = 20, .o = 48, .kh = 5, .kw = 5, .stride = {2, 2}, .pad = {2, 2, 2, 2}},
+       {0, 0, 1}},
+      {{.n = 2, .c = 40, .h = 16, .w = 15, .o = 64, .kh = 5, .kw = 5, .stride = {1, 1}, .pad = {2, 2, 2, 2}},
+       {0, 0, 1}},
+      {{.n = 4, .c = 8, .h = 30, .w = 30, .o = 32, .kh = 3, .kw = 3, .stride = {2, 2}, .pad = {1, 1, 1, 1}}, {0, 0, 0}},
+  };
+  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+    for (int pass = 0; pass < 3; pass++) {
+      NncConv c = shapes[i].conv;
+      c.pass = (NncConvPass)pass;
+      c.groups = c.channels_last = 1, c.dilation[0] = c.dilation[1] = 1;
+      c.dtype = c.result = NNC_F32;
+      c.oh = (c.h + 2 * c.pad[0] - c.kh) / c.stride[0] + 1, c.ow = (c.w + 2 * c.pad[2] - c.kw) / c.stride[1] + 1;
+      CHECK((strcmp(nnc_conv_implementation(&c), "packed") == 0) == shapes[i].packed[pass], "pass %d of shape %d is %s",
+            pass, (int)i, nnc_conv_implementation(&c));
+      check_conv(c);
+      check_planned_for_two(c);
     }
 }
 
