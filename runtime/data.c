@@ -255,7 +255,8 @@ bool dataset_validation(const Dataset *train, const NncFunction *f, Dataset *d) 
   for (int k = 0; k < d->n_columns; k++) {
     d->names[k] = train->names[k];
     d->columns[k] = train->columns[k];
-    d->columns[k].path = NULL, d->columns[k].borrows = true, d->columns[k].block_bytes = 0;
+    d->columns[k].path = xstrdup(train->columns[k].path);   // also where images of a folder are read from
+    d->columns[k].borrows = true, d->columns[k].block_bytes = 0;
     d->columns[k].flip = 0, d->columns[k].crop = 0;
   }
   choose_members(d, all, validation_records(all), true);
