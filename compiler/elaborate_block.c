@@ -73,7 +73,7 @@ bool path_declare(Elaborator *e, Path *p, const char *name) {
   PathName *known = path_find(p, name);
   if (known && known->declared) return false;
   if (known) known->declared = true;
-  else path_add(e, p, (PathName){name, 1, true});
+  else path_add(e, p, (PathName){.name = name, .count = 1, .declared = true});
   return true;
 }
 
@@ -82,7 +82,7 @@ bool path_declare(Elaborator *e, Path *p, const char *name) {
 Path *path_enter(Elaborator *e, Path *parent, const char *name, bool explicit_name) {
   PathName *known = path_find(parent, name);
   if (!known) {
-    path_add(e, parent, (PathName){name, 1, false});
+    path_add(e, parent, (PathName){.name = name, .count = 1, .automatic = !explicit_name});
   } else if (!explicit_name) {
     const char *base = name;
     do name = elaborator_format(e, "%s_%d", base, ++known->count);
@@ -336,6 +336,29 @@ bool call_prelude(LayerCall *c, Value *result) {
   return ok && (has_result || report_no_value(e, b));
 }
 
+// The names of a file's only model have no prefix, nor have those of the train section: its own come behind them, and
+// what it has named already may not be one of them. `path`: of the model's body.
+static bool note_names_of_model(Elaborator *e, const AstItem *model, AstPos pos, const Path *path) {
+  const Frame *f = e->frame;
+  while (f && strcmp(f->body->text, path->text) != 0) f = f->caller;
+  for (int i = 0; f && i < path->n; i++) {
+    const PathName *name = &path->names[i];
+    PathName *known = path_find(f->body, name->name);
+    if (!known) {
+      path_add(e, f->body, *name);
+      path_find(f->body, name->name)->of_model = true;
+    } else if (!known->of_model && (known->automatic || (known->declared && name->declared))) {
+      known->of_model = true;   // said once
+      elaborator_error(e, pos, "'%s' is a name of model '%s' and of what stands before this call", name->name,
+                       model->name.text);
+      elaborator_hint(e, known->declared ? "give the parameter another name"
+                                         : "give what stands before it a name: … as head");
+      return false;
+    }
+  }
+  return true;
+}
+
 bool call_block(Elaborator *e, const AstItem *b, AstPos pos, const AstName *label, int n, const CallArg *args,
                 Value *result) {
   Call call = {.block = b, .pos = pos};
@@ -359,7 +382,8 @@ bool call_block(Elaborator *e, const AstItem *b, AstPos pos, const AstName *labe
   int first_slot = e->function->n_slots;
   MlirValue *updated = teacher_begin(e, call.parameters);
   e->replacement = call.parameters ? &own : NULL;
-  bool ok = exec_block(e, &call, path_create(e, path), result);
+  Path *body = path_create(e, path);
+  bool ok = exec_block(e, &call, body, result) && note_names_of_model(e, b, pos, body);
   e->replacement = outer;
   teacher_end(e, updated, first_slot);
   if (ok) remember_call(e, b, path, n, args, *result, first_slot);

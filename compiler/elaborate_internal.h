@@ -36,7 +36,9 @@ typedef struct Variable {
 typedef struct PathName {
   const char *name;
   int count;
-  bool declared;
+  bool declared;    // by a `param`
+  bool automatic;   // nobody gave it
+  bool of_model;    // in the scope that the file's only model shares with the train section
 } PathName;
 // One node of the tree of parameter names while its scope is open.
 typedef struct Path {
