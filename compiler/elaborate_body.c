@@ -50,13 +50,6 @@ static bool exec_assign(Elaborator *e, const AstStmt *s) {
   return false;
 }
 
-bool exec_assignments(Elaborator *e, const AstBody *body) {
-  int errors = e->n_reported;
-  for (int i = 0; i < body->n; i++)
-    if (body->stmts[i]->kind == AST_ASSIGN) exec_assign(e, body->stmts[i]);
-  return e->n_reported == errors && !e->gave_up;
-}
-
 // --- Parameters
 
 static const char *eval_init(Elaborator *e, const AstExpr *x) {
@@ -280,6 +273,41 @@ static bool exec_statement(Elaborator *e, const AstStmt *s, Value *result, bool 
     return eval(e, s->expr, result);
   }
   return false;
+}
+
+static bool has_settings(const AstBody *body) {
+  for (int i = 0; i < body->n; i++) {
+    const AstStmt *s = body->stmts[i];
+    if (s->kind == AST_SETTING || (s->kind == AST_FOR && has_settings(&s->for_.body)) ||
+        (s->kind == AST_REPEAT && has_settings(&s->repeat.body)))
+      return true;
+  }
+  return false;
+}
+
+static bool is_definition(const Elaborator *e, const AstStmt *s) {
+  switch (s->kind) {
+  case AST_ASSIGN:
+  case AST_PARAM:
+  case AST_STATE: return true;
+  case AST_FOR: return !has_settings(&s->for_.body);
+  case AST_REPEAT: return !has_settings(&s->repeat.body);
+  case AST_SETTING: return average_is_ready(e, s);
+  default: return false;
+  }
+}
+
+bool exec_definitions(Elaborator *e, const AstBody *body) {
+  int errors = e->n_reported;
+  Value ignored;
+  bool has_result = false;
+  for (int i = 0; i < body->n; i++) {
+    const AstStmt *s = body->stmts[i];
+    if (!is_definition(e, s)) continue;
+    if (s->kind == AST_SETTING) exec_average(e, s);
+    else exec_statement(e, s, &ignored, &has_result);
+  }
+  return e->n_reported == errors && !e->gave_up;
 }
 
 // The y of a --y as in other languages, or NULL.

@@ -210,7 +210,9 @@ static bool infer_label(Elaborator *e, int n, DataInput *inputs, DataInput *labe
                        : (Value){0})
         ->broken = !typed;
   }
-  bool ok = exec_assignments(e, &e->train->body) && eval(e, label->logits, &v) && v.kind == VALUE_TENSOR;
+  bool ok = exec_definitions(e, &e->train->body) &&
+            (label->section == &e->train->body || exec_definitions(e, label->section)) && eval(e, label->logits, &v) &&
+            v.kind == VALUE_TENSOR;
   NnType t = ok ? nn_value_type(v.tensor) : label->type;
   frame_pop(e);
   function_discard(scratch);
@@ -446,6 +448,8 @@ static bool infer_from_body(Elaborator *e, const AstBody *body, int n, DataInput
     for (int k = 0; ok && s->kind == AST_SETTING && !data_is_data(s) && !data_is_eval(s) && k < s->setting.n_args; k++)
       ok = infer_from_expression(e, s->setting.args[k].value, n, inputs);
   }
+  for (int i = 0; i < n; i++)
+    if (inputs[i].logits && !inputs[i].section) inputs[i].section = body;
   return ok;
 }
 

@@ -301,7 +301,8 @@ MlirValue replacement_of(const Elaborator *e, const Slot *s);   // the placehold
 // far, NULL for other calls; end gives it back to them.
 MlirValue *teacher_begin(Elaborator *e, const CallArg *parameters);
 void teacher_end(Elaborator *e, const MlirValue *updated, int n);
-bool exec_average(Elaborator *e, const AstStmt *s);   // average NAME = MODEL, decay=…, every=…
+bool exec_average(Elaborator *e, const AstStmt *s);             // average NAME = MODEL, decay=…, every=…
+bool average_is_ready(const Elaborator *e, const AstStmt *s);   // a line of it, whose model has been called
 
 // elaborate_precision.c
 // unchanged where none is written; false after reporting
@@ -355,8 +356,10 @@ void frame_pop(Elaborator *e);
 bool signature_bind(Elaborator *e, const AstItem *b, const AstParameter *p, const CallArg *arg, Value *value);
 
 // elaborate_body.c
-bool exec_assignments(Elaborator *e, const AstBody *body);   // only the assignments that stand directly in it
-void break_body(Elaborator *e, const AstBody *body);         // what a body that is not executed would have assigned
+// What gives names a value in a section, without its settings and phases: what loss and labels are needs no more. An
+// average only where its model has been called.
+bool exec_definitions(Elaborator *e, const AstBody *body);
+void break_body(Elaborator *e, const AstBody *body);   // what a body that is not executed would have assigned
 bool exec_body(Elaborator *e, const AstBody *body, Value *result, bool *has_result);
 
 // elaborate_train.c
@@ -396,6 +399,7 @@ typedef struct DataInput {
   bool typed, fixed_dtype, shape_only, whole, is_weights, is_target;
   int reader;
   const AstExpr *logits;
+  const AstBody *section;   // that they stand in: the train section's or a phase's
   const AstExpr *unknown;   // the size in a model's signature that has no value
   const Staging *staging;
   bool broken;

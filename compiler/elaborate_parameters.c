@@ -116,6 +116,15 @@ static bool read_rate(Elaborator *e, const AstStmt *s, double *decay, int64_t *e
   return true;
 }
 
+bool average_is_ready(const Elaborator *e, const AstStmt *s) {
+  const AstExpr *network = s->setting.n_args ? s->setting.args[0].value : NULL;
+  if (strcmp(s->setting.keyword.text, "average") != 0 || !network || network->kind != AST_NAME) return false;
+  const AstItem *model = find_block(e, network->text);
+  for (int i = 0; i < e->function->n_calls; i++)
+    if (e->function->calls[i].model == model) return true;
+  return false;
+}
+
 bool exec_average(Elaborator *e, const AstStmt *s) {
   const ModelCall *call = NULL;
   double decay = 0;
