@@ -12,6 +12,10 @@
 static const int64_t ANY_BUDGET = INT64_MAX / 4;   // of memory far away, in bytes
 static const double HINT_EFFORT = 0.1;             // of the search for what an error says of memory far away
 
+typedef struct RematNeed {
+  int64_t need, bound, far_need, far_budget;   // as in Rematter and its goal
+} RematNeed;
+
 typedef struct Rematter {
   MlirModule module;
   const NnTarget *target;   // Borrowed
@@ -24,6 +28,7 @@ typedef struct Rematter {
   int64_t far_need;             // bytes of a plan that takes more far away than is allowed, else 0
   double overhead;              // the largest
   RematFar kept_near;           // who is not at home far away
+  RematNeed with_far;           // where no plan with memory far away was met, and it is done without
   int n_functions;
   MlirOperation *functions;   // Borrowed; all public ones
   int n_far;
@@ -374,12 +379,10 @@ static int find_plans_of_steps(Rematter *m, RematForms *forms, Planned *planned)
   return n;
 }
 
-static void rematerialize_steps(Rematter *m, RematForms *forms) {
-  Planned planned[NN_MAX_FUNCTIONS];
-  int n = find_plans_of_steps(m, forms, planned);
+static bool steps_fit(const Rematter *m, const Planned *planned, int n) {
   bool fit = true;
   for (int k = 0; k < n; k++) fit &= plan_fits(m, &planned[k].plan);
-  for (int k = 0; k < n; k++) m->functions[planned[k].function] = use_plan(m, &planned[k], fit);
+  return fit;
 }
 
 // The table of options (passes.def) has been checked against the text.
@@ -417,12 +420,49 @@ static void find_budget(Rematter *m, const MlirOperation *functions, const Remat
   if (m->goal.budget < 1) m->goal.budget = 1;   // 0 means none
 }
 
+static void build_forms(const Rematter *m, RematForms *forms) {
+  bool nothing_asked = m->goal.policy == REMAT_POLICY_NONE && !m->budget_text;
+  for (int f = 0; f < m->n_functions; f++) {
+    if (!may_recompute(m->functions[f])) continue;
+    if (nothing_asked && !remat_has_loops(m->functions[f])) leave(m, m->functions[f]);
+    else
+      remat_forms_build(&forms[f], m->module, m->functions[f], m->target, m->persistent,
+                        m->goal.far_budget ? &m->kept_near : NULL);
+  }
+}
+
+// With homes far away the functions beside @train recompute nothing. So where the budget is not met it may be without
+// them, and what is found in vain with them, if it is more than what persists, may not be the smallest.
+static bool may_do_near(const Rematter *m, const Planned *planned, int n) {
+  int64_t need = m->need;
+  for (int k = 0; k < n; k++) need = larger(need, planned[k].plan.arena);
+  bool fit = need <= m->goal.budget && steps_fit(m, planned, n);
+  return m->goal.budget > 0 && !fit && need > m->persistent;
+}
+
+// Plans for the near memory alone, in place of those that do not fit. Returns how many there are.
+static int plan_near(Rematter *m, RematForms *forms, Planned *planned, int n) {
+  for (int k = 0; k < n; k++) {
+    add_need(m, planned[k].plan.arena, remat_forms_bytes(planned[k].forms) - planned[k].others_near);
+    if (!far_fits(m, &planned[k].plan)) m->far_need = planned[k].plan.far_arena;
+    remat_plan_free(&planned[k].plan);
+  }
+  m->with_far = (RematNeed){m->need, m->bound, m->far_need, m->goal.far_budget};
+  for (int f = 0; f < m->n_functions; f++)
+    if (forms[f].n) remat_forms_end(&forms[f], -1);
+  m->need = m->bound = m->far_need = m->goal.far_budget = 0;
+  m->n_far = 0;
+  build_forms(m, forms);
+  find_budget(m, m->functions, forms, m->n_functions);
+  return find_plans_of_steps(m, forms, planned);
+}
+
 // Where a budget cannot be met: what memory far away would make of it, which ranks do not have. Writes and returns
 // text.
 static const char *tell_far(const Rematter *m, char *text, size_t size) {
   *text = 0;
-  if (m->goal.far_budget || !m->target || !remat_has_far(m->target) || m->goal.policy != REMAT_POLICY_SOLVE ||
-      nn_has_attr(mlirModuleGetOperation(m->module), ATTR_shard))
+  if (m->goal.far_budget || m->with_far.far_budget || !m->target || !remat_has_far(m->target) ||
+      m->goal.policy != REMAT_POLICY_SOLVE || nn_has_attr(mlirModuleGetOperation(m->module), ATTR_shard))
     return text;
   Rematter far = {.module = m->module,
                   .target = m->target,
@@ -510,16 +550,13 @@ bool nn_pass_remat(MlirModule module, const NnPassRun *run) {
   m.functions = functions.items;
   RematForms forms[NN_MAX_FUNCTIONS] = {0};
   remat_far_build(&m.kept_near, module, run->target, m.goal.far_budget);
-  bool nothing_asked = m.goal.policy == REMAT_POLICY_NONE && !m.budget_text;
-  for (int f = 0; f < functions.n; f++) {
-    if (!may_recompute(functions.items[f])) continue;
-    if (nothing_asked && !remat_has_loops(functions.items[f])) leave(&m, functions.items[f]);
-    else
-      remat_forms_build(&forms[f], module, functions.items[f], run->target, m.persistent,
-                        m.goal.far_budget ? &m.kept_near : NULL);
-  }
+  build_forms(&m, forms);
   find_budget(&m, functions.items, forms, functions.n);
-  rematerialize_steps(&m, forms);
+  Planned planned[NN_MAX_FUNCTIONS];
+  int n = find_plans_of_steps(&m, forms, planned);
+  if (m.goal.far_budget && may_do_near(&m, planned, n)) n = plan_near(&m, forms, planned, n);
+  bool fit = steps_fit(&m, planned, n);
+  for (int k = 0; k < n; k++) functions.items[planned[k].function] = use_plan(&m, &planned[k], fit);
   for (int f = 0; f < functions.n; f++) {
     if (!forms[f].n || nn_is_train(functions.items[f])) continue;
     if (m.n_far) functions.items[f] = remat_forms_end(&forms[f], 0);
@@ -527,6 +564,10 @@ bool nn_pass_remat(MlirModule module, const NnPassRun *run) {
   }
   stream_others(&m);
   if (m.goal.budget > 0) nn_set_attr(mlirModuleGetOperation(module), &NN_I64(ATTR_budget, m.goal.budget));
+  if (m.with_far.far_budget && m.need > m.goal.budget) {   // neither way: what was asked for tells
+    m.need = smaller(m.need, m.with_far.need);
+    m.bound = m.with_far.bound, m.far_need = m.with_far.far_need, m.goal.far_budget = m.with_far.far_budget;
+  }
   bool ok = report(&m);
   free(m.far);
   remat_far_free(&m.kept_near);
