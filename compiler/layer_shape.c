@@ -352,6 +352,9 @@ bool layer_causal_mask(LayerCall *c, Value *result) {
   return layer_return(result, nn_select(c->b, nn_compare(c->b, "le", column, row), x, nn_constant(c->b, t, MASKED)));
 }
 
+// What counts from the end has had the size added.
+static int64_t as_written(int64_t place, int64_t size) { return place < 0 ? place - size : place; }
+
 bool value_slice(Elaborator *e, AstPos pos, MlirValue x, int n, const int64_t *start, const int64_t *stop,
                  const int64_t *step, const bool *drop, Value *result) {
   NnType t = nn_value_type(x), kept = t;
@@ -368,9 +371,14 @@ bool value_slice(Elaborator *e, AstPos pos, MlirValue x, int n, const int64_t *s
       if (step[i] == 0) return elaborator_error(e, pos, "the step of a slice must not be 0");
       bool inside = step[i] > 0 ? start[i] >= 0 && stop[i] <= t.dim[i] && start[i] < stop[i]
                                 : stop[i] >= -1 && start[i] < t.dim[i] && stop[i] < start[i];
-      if (!inside)
-        return elaborator_error(e, pos, "slice %lld:%lld is outside axis %d of %s", (long long)start[i],
-                                (long long)stop[i], i, value_describe(e, value_tensor(x)));
+      if (!inside) {
+        bool empty = start[i] >= 0 && start[i] <= t.dim[i] && stop[i] >= 0 && stop[i] <= t.dim[i];
+        return elaborator_error(e, pos,
+                                empty ? "slice %lld:%lld of axis %d of %s is empty"
+                                      : "slice %lld:%lld is outside axis %d of %s",
+                                (long long)as_written(start[i], t.dim[i]), (long long)as_written(stop[i], t.dim[i]), i,
+                                value_describe(e, value_tensor(x)));
+      }
       sizes[i] = 1 + (step[i] > 0 ? (stop[i] - start[i] - 1) / step[i] : (start[i] - stop[i] - 1) / -step[i]);
       if (sizes[i] == 1) strides[i] = 1;   // however large the step
     }
