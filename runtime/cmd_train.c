@@ -85,10 +85,13 @@ static const Command command =
 static int parse_options(int argc, char **argv, TrainOptions *o) {
   int status = options_parse(&command, argc, argv, o);
   if (status >= 0) return status;
-  bool both = o->resume && o->weights, aimless = o->histograms && !o->tensorboard;
-  if (optind == argc && !both && !aimless) return -1;
+  const char *wrong = o->resume && o->weights            ? "--resume and --weights exclude each other"
+                      : o->steps > 0 && o->epochs > 0    ? "--steps and --epochs exclude each other"
+                      : o->histograms && !o->tensorboard ? "--histograms goes with --tensorboard"
+                                                         : NULL;
+  if (optind == argc && !wrong) return -1;
   if (optind < argc) report_error("unexpected argument %s", argv[optind]);
-  else report_error(both ? "--resume and --weights exclude each other" : "--histograms goes with --tensorboard");
+  else report_error("%s", wrong);
   return options_misused(argv[0], NULL);
 }
 
