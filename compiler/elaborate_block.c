@@ -87,6 +87,7 @@ Path *path_enter(Elaborator *e, Path *parent, const char *name, bool explicit_na
     const char *base = name;
     do name = elaborator_format(e, "%s_%d", base, ++known->count);
     while (path_find(parent, name));
+    path_add(e, parent, (PathName){.name = name, .count = 1, .automatic = true});
   }
   return path_create(e, path_join(e, parent->text, name));
 }
@@ -352,7 +353,7 @@ static bool note_names_of_model(Elaborator *e, const AstItem *model, AstPos pos,
       elaborator_error(e, pos, "'%s' is a name of model '%s' and of what stands before this call", name->name,
                        model->name.text);
       elaborator_hint(e, known->declared ? "give the parameter another name"
-                                         : "give what stands before it a name: … as head");
+                                         : "give what stands before it another name: … as head");
       return false;
     }
   }

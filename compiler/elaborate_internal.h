@@ -37,8 +37,8 @@ typedef struct PathName {
   const char *name;
   int count;
   bool declared;    // by a `param`
-  bool automatic;   // nobody gave it
-  bool of_model;    // in the scope that the file's only model shares with the train section
+  bool automatic;   // not by `as` before a call
+  bool of_model;    // of the file's only model, in the train section's scope; or a clash with it that has been told
 } PathName;
 // One node of the tree of parameter names while its scope is open.
 typedef struct Path {
