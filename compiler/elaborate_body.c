@@ -275,37 +275,43 @@ static bool exec_statement(Elaborator *e, const AstStmt *s, Value *result, bool 
   return false;
 }
 
+static bool has_settings(const AstBody *body);
+
+static bool expression_has_settings(const AstExpr *x) {
+  return x->kind == AST_IF && (has_settings(&x->if_.then) || has_settings(&x->if_.otherwise));
+}
+
 static bool has_settings(const AstBody *body) {
   for (int i = 0; i < body->n; i++) {
     const AstStmt *s = body->stmts[i];
     if (s->kind == AST_SETTING || (s->kind == AST_FOR && has_settings(&s->for_.body)) ||
-        (s->kind == AST_REPEAT && has_settings(&s->repeat.body)))
+        (s->kind == AST_REPEAT && has_settings(&s->repeat.body)) ||
+        (s->kind == AST_EXPR && expression_has_settings(s->expr)))
       return true;
   }
   return false;
 }
 
-static bool is_definition(const Elaborator *e, const AstStmt *s) {
-  switch (s->kind) {
-  case AST_ASSIGN:
-  case AST_PARAM:
-  case AST_STATE: return true;
-  case AST_FOR: return !has_settings(&s->for_.body);
-  case AST_REPEAT: return !has_settings(&s->repeat.body);
-  case AST_SETTING: return average_is_ready(e, s);
-  default: return false;
-  }
+// Models that a loss calls have parameters from there on; a label without a type stays silent.
+static void exec_setting_of_values(Elaborator *e, const AstStmt *s) {
+  const char *keyword = s->setting.keyword.text;
+  Value ignored;
+  if (average_is_ready(e, s)) exec_average(e, s);
+  if (strcmp(keyword, "loss") != 0 && strcmp(keyword, "metric") != 0) return;
+  for (int i = 0; i < s->setting.n_args; i++) eval(e, s->setting.args[i].value, &ignored);
 }
 
-bool exec_definitions(Elaborator *e, const AstBody *body) {
+bool exec_definitions(Elaborator *e, const AstBody *body, int n) {
   int errors = e->n_reported;
   Value ignored;
   bool has_result = false;
-  for (int i = 0; i < body->n; i++) {
+  for (int i = 0; i < n; i++) {
     const AstStmt *s = body->stmts[i];
-    if (!is_definition(e, s)) continue;
-    if (s->kind == AST_SETTING) exec_average(e, s);
-    else exec_statement(e, s, &ignored, &has_result);
+    bool passed = s->kind == AST_PHASE || (s->kind == AST_FOR && has_settings(&s->for_.body)) ||
+                  (s->kind == AST_REPEAT && has_settings(&s->repeat.body)) ||
+                  (s->kind == AST_EXPR && expression_has_settings(s->expr));
+    if (s->kind == AST_SETTING) exec_setting_of_values(e, s);
+    else if (!passed) exec_statement(e, s, &ignored, &has_result);
   }
   return e->n_reported == errors && !e->gave_up;
 }

@@ -195,6 +195,15 @@ static bool infer_from_expression(Elaborator *e, const AstExpr *x, int n, DataIn
   }
 }
 
+// The lines before that in which the label is compared, of the train section and of a phase.
+static bool exec_before(Elaborator *e, const DataInput *label) {
+  const AstBody *body = &e->train->body;
+  if (label->section == body) return exec_definitions(e, body, label->line);
+  int n = 0;
+  while (n < body->n && (body->stmts[n]->kind != AST_PHASE || &body->stmts[n]->phase.body != label->section)) n++;
+  return exec_definitions(e, body, n) && exec_definitions(e, label->section, label->line);
+}
+
 // The shape of what a label or a target is compared with, found by computing it in a function that is thrown away. Of
 // logits a label has the axes before the classes.
 static bool infer_label(Elaborator *e, int n, DataInput *inputs, DataInput *label) {
@@ -210,9 +219,7 @@ static bool infer_label(Elaborator *e, int n, DataInput *inputs, DataInput *labe
                        : (Value){0})
         ->broken = !typed;
   }
-  bool ok = exec_definitions(e, &e->train->body) &&
-            (label->section == &e->train->body || exec_definitions(e, label->section)) && eval(e, label->logits, &v) &&
-            v.kind == VALUE_TENSOR;
+  bool ok = exec_before(e, label) && eval(e, label->logits, &v) && v.kind == VALUE_TENSOR;
   NnType t = ok ? nn_value_type(v.tensor) : label->type;
   frame_pop(e);
   function_discard(scratch);
@@ -447,9 +454,13 @@ static bool infer_from_body(Elaborator *e, const AstBody *body, int n, DataInput
     if (s->kind == AST_PHASE) ok = infer_from_body(e, &s->phase.body, n, inputs);
     for (int k = 0; ok && s->kind == AST_SETTING && !data_is_data(s) && !data_is_eval(s) && k < s->setting.n_args; k++)
       ok = infer_from_expression(e, s->setting.args[k].value, n, inputs);
+    for (int k = 0; k < n; k++) {
+      if (inputs[k].logits == inputs[k].placed) continue;
+      inputs[k].placed = inputs[k].logits;
+      inputs[k].section = body;
+      inputs[k].line = i;
+    }
   }
-  for (int i = 0; i < n; i++)
-    if (inputs[i].logits && !inputs[i].section) inputs[i].section = body;
   return ok;
 }
 

@@ -356,9 +356,9 @@ void frame_pop(Elaborator *e);
 bool signature_bind(Elaborator *e, const AstItem *b, const AstParameter *p, const CallArg *arg, Value *value);
 
 // elaborate_body.c
-// What gives names a value in a section, without its settings and phases: what loss and labels are needs no more. An
-// average only where its model has been called.
-bool exec_definitions(Elaborator *e, const AstBody *body);
+// What gives names a value in the first n lines of a section, whose labels have no type yet: no phases, of settings
+// what losses and metrics call and averages, no loops or conditions with settings.
+bool exec_definitions(Elaborator *e, const AstBody *body, int n);
 void break_body(Elaborator *e, const AstBody *body);   // what a body that is not executed would have assigned
 bool exec_body(Elaborator *e, const AstBody *body, Value *result, bool *has_result);
 
@@ -399,7 +399,10 @@ typedef struct DataInput {
   bool typed, fixed_dtype, shape_only, whole, is_weights, is_target;
   int reader;
   const AstExpr *logits;
-  const AstBody *section;   // that they stand in: the train section's or a phase's
+  // of these logits: the train section or a phase, and the line of it they stand in
+  const AstExpr *placed;
+  const AstBody *section;
+  int line;
   const AstExpr *unknown;   // the size in a model's signature that has no value
   const Staging *staging;
   bool broken;
