@@ -299,8 +299,8 @@ static void pack_part(const GemmWindow *w, const Stand *s, const GemmTap *tap, i
   bool outside = s->y + tap->y < 0 || s->y + tap->y >= w->height;
   int64_t begin = outside ? k : smaller(larger(-x * c - first, 0), k),
           end = larger(smaller((w->width - x) * c - first, k), begin);
-  const float *run = from + (s->offset + (tap->y * w->width + tap->x) * c + first);
-  for (int64_t i = 0; i < k; i++) to[i * width] = i >= begin && i < end ? run[i] : 0;
+  const int64_t at = s->offset + (tap->y * w->width + tap->x) * c + first;   // perhaps outside of all images
+  for (int64_t i = 0; i < k; i++) to[i * width] = i >= begin && i < end ? from[at + i] : 0;
 }
 
 // Rows of A under a window, tap by tap.

@@ -38,7 +38,7 @@ typedef struct Gemm {
   bool adds;            // not with clears_c
   bool clears_c;        // c_rows leaves rows out: they become 0
   int64_t c_elements;   // of the whole of C, where clears_c
-  // A, or B, is read through it, instead of by its rows and columns, whose strides are 1 then but for what picks rows.
+  // A, or B, is read through it, not by its rows and columns, of which a_col or b_col is 1 and the rest is not read.
   const GemmWindow *a_window, *b_window;   // Borrowed
 } Gemm;
 
