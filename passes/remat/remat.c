@@ -437,7 +437,7 @@ static bool may_do_near(const Rematter *m, const Planned *planned, int n) {
   int64_t need = m->need;
   for (int k = 0; k < n; k++) need = larger(need, planned[k].plan.arena);
   bool fit = need <= m->goal.budget && steps_fit(m, planned, n);
-  return m->goal.budget > 0 && !fit && need > m->persistent;
+  return m->goal.budget > 0 && !fit && larger(need, m->goal.budget) > m->persistent;
 }
 
 // Plans for the near memory alone, in place of those that do not fit. Returns how many there are.
