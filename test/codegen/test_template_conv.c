@@ -100,7 +100,7 @@ static void compare(const char *what, const ConvShape *s, TileType stored, const
   for (int64_t i = 0; i < a->n; i++) {
     most = fmax(most, fabs(a->value[i]));
     double error = fabs(load(stored, a->device, i) - a->value[i]);
-    if (!(error <= worst)) worst = error;
+    if (!(error <= worst) && !isnan(worst)) worst = error;
   }
   CHECK(worst <= tolerances[s->type] * most, "%s of %s, %lldx%lldx%lldx%lld to %lld, %lldx%lld: error %.3g of %.3g",
         what, type_names[s->type], (long long)s->n, (long long)s->c, (long long)s->h, (long long)s->w, (long long)s->o,

@@ -132,7 +132,7 @@ static void check_matmul(NncDtype dtype, NncDtype result, int64_t batch, int64_t
         for (int64_t x = 0; x < k; x++)
           want += a[g * d.a_batch + i * d.a_row + x * d.a_col] * b[g * d.b_batch + x * d.b_row + j * d.b_col];
         if (fabs(want) > scale) scale = fabs(want);
-        if (!(fabs(got - want) <= worst)) worst = fabs(got - want);
+        if (!(fabs(got - want) <= worst) && !isnan(worst)) worst = fabs(got - want);
       }
   CHECK(worst / scale < bound(result, 1e-6) && padding_kept,
         "%d to %d: %dx(%dx%d)x(%dx%d) %d%d slack %d shared %d (%s): %g", dtype, result, (int)batch, (int)m, (int)k,

@@ -88,8 +88,8 @@ static void check_conv(const NncConv *c) {
             want, of);
   if (gradient) memcpy(packed, b, (size_t)size[1] * sizeof *b);
   else reorder(c, b, packed, false);
+  int64_t bytes = packed_conv_scratch(c, 3);   // planned for three
   for (int threads = 1; threads <= 3; threads++) {
-    int64_t bytes = packed_conv_scratch(c, threads);
     char *workspace = aligned_alloc(NNC_ALIGN, (size_t)bytes + NNC_ALIGN);
     if (!workspace) abort();
     memset(workspace, 0xff, (size_t)bytes + NNC_ALIGN);
@@ -105,7 +105,7 @@ static void check_conv(const NncConv *c) {
   else memcpy(plain, first, (size_t)size[2] * sizeof *first);
   for (int64_t i = 0; i < size[2]; i++) {
     double error = of[i] > 0 ? fabs(plain[i] - want[i]) / of[i] : fabs(plain[i]);
-    if (!(error <= worst)) worst = error;
+    if (!(error <= worst) && !isnan(worst)) worst = error;   // also what is not a number
   }
   CHECK(worst <= 1e-6, "pass %d n%d %dx%dx%d to %d, %dx%d, stride %d,%d dilation %d,%d pad %d,%d,%d,%d: %g", c->pass,
         (int)c->n, (int)c->h, (int)c->w, (int)c->c, (int)c->o, (int)c->kh, (int)c->kw, (int)c->stride[0],
@@ -143,13 +143,13 @@ int main(int argc, char **argv) {
   CHECK(!packed_conv_fits(&other), "a kernel wider than the image");
   other = plain, other.kh = other.kw = 9, other.pad[0] = other.pad[1] = other.pad[2] = other.pad[3] = 4;
   CHECK(!packed_conv_fits(&other), "more elements of the kernel than taps");
-  int of_pass[3] = {0};
-  for (int i = 0; i < SHAPES;) {
-    NncConv c = random_conv((NncConvPass)(i % 3));
+  int shapes = 0;
+  for (int tries = 0; shapes < SHAPES && tries < 100 * SHAPES; tries++) {
+    NncConv c = random_conv((NncConvPass)(shapes % 3));
     if (c.oh < 1 || c.ow < 1 || !packed_conv_fits(&c)) continue;
     check_conv(&c);
-    of_pass[i++ % 3]++;
+    shapes++;
   }
-  CHECK(of_pass[0] == SHAPES / 3 && of_pass[2] == SHAPES / 3, "every pass");
+  CHECK(shapes == SHAPES, "%d shapes of %d that fit", shapes, SHAPES);
   return check_report();
 }
