@@ -139,10 +139,19 @@ int main(int argc, char **argv) {
   CHECK(!packed_conv_fits(&other), "groups");
   other = plain, other.channels_last = false;
   CHECK(!packed_conv_fits(&other), "channels in front");
-  other = plain, other.kw = 29, other.pad[2] = 2;   // a run would be longer than a line
+  other = plain, other.kh = 1, other.kw = 29, other.pad[2] = 2;   // a run would be longer than a line
   CHECK(!packed_conv_fits(&other), "a kernel wider than the image");
   other = plain, other.kh = other.kw = 9, other.pad[0] = other.pad[1] = other.pad[2] = other.pad[3] = 4;
   CHECK(!packed_conv_fits(&other), "more elements of the kernel than taps");
+  // Pixels that no element of the kernel leads from, along each axis.
+  for (int axis = 0; axis < 2; axis++) {
+    NncConv gaps = plain;
+    gaps.pass = NNC_CONV_INPUT_GRAD, gaps.n = 8;
+    *(axis ? &gaps.kw : &gaps.kh) = 2, gaps.stride[axis] = 3;
+    *(axis ? &gaps.ow : &gaps.oh) = 10;
+    CHECK(packed_conv_fits(&gaps), "a kernel of 2 with a stride of 3");
+    check_conv(&gaps);
+  }
   int shapes = 0;
   for (int tries = 0; shapes < SHAPES && tries < 100 * SHAPES; tries++) {
     NncConv c = random_conv((NncConvPass)(shapes % 3));
