@@ -277,18 +277,21 @@ static bool exec_statement(Elaborator *e, const AstStmt *s, Value *result, bool 
 
 static bool has_settings(const AstBody *body);
 
-static bool expression_has_settings(const AstExpr *x) {
-  return x->kind == AST_IF && (has_settings(&x->if_.then) || has_settings(&x->if_.otherwise));
+static bool holds_settings(const AstStmt *s) {
+  switch (s->kind) {
+  case AST_SETTING:
+  case AST_PHASE: return true;
+  case AST_FOR: return has_settings(&s->for_.body);
+  case AST_REPEAT: return has_settings(&s->repeat.body);
+  case AST_EXPR:
+    return s->expr->kind == AST_IF && (has_settings(&s->expr->if_.then) || has_settings(&s->expr->if_.otherwise));
+  default: return false;
+  }
 }
 
 static bool has_settings(const AstBody *body) {
-  for (int i = 0; i < body->n; i++) {
-    const AstStmt *s = body->stmts[i];
-    if (s->kind == AST_SETTING || (s->kind == AST_FOR && has_settings(&s->for_.body)) ||
-        (s->kind == AST_REPEAT && has_settings(&s->repeat.body)) ||
-        (s->kind == AST_EXPR && expression_has_settings(s->expr)))
-      return true;
-  }
+  for (int i = 0; i < body->n; i++)
+    if (holds_settings(body->stmts[i])) return true;
   return false;
 }
 
@@ -307,11 +310,8 @@ bool exec_definitions(Elaborator *e, const AstBody *body, int n) {
   bool has_result = false;
   for (int i = 0; i < n; i++) {
     const AstStmt *s = body->stmts[i];
-    bool passed = s->kind == AST_PHASE || (s->kind == AST_FOR && has_settings(&s->for_.body)) ||
-                  (s->kind == AST_REPEAT && has_settings(&s->repeat.body)) ||
-                  (s->kind == AST_EXPR && expression_has_settings(s->expr));
     if (s->kind == AST_SETTING) exec_setting_of_values(e, s);
-    else if (!passed) exec_statement(e, s, &ignored, &has_result);
+    else if (!holds_settings(s)) exec_statement(e, s, &ignored, &has_result);
   }
   return e->n_reported == errors && !e->gave_up;
 }
