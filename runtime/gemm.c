@@ -347,8 +347,7 @@ static void lay_out_ahead(Worker *w) {
   const Blocking *b = w->blocking;
   int64_t of_run = g->b_col == 1 ? 2 : divide_up(b->k_block, 16),
           step = 4 * (g->b_col == 1 ? g->b_rows.pixel : g->b_col), lines = b->lines;
-  bool known = !g->b_rows.width && !g->b_window && !(g->a_window && g->b_col == 1) &&
-               step < INT32_MAX / larger(b->k_block, MOST_PANEL);
+  bool known = !g->b_rows.width && !g->b_window && !g->a_window && step < INT32_MAX / larger(b->k_block, MOST_PANEL);
   for (int64_t l = 0; l < lines + b->k_block / K_STEP; l++) {
     int64_t at = smaller(l, lines - 1);
     w->ahead[l] = known ? (int32_t)(at / of_run * step + at % of_run * 64) : 0;
@@ -420,7 +419,7 @@ static void pack_panel(const Worker *w, int64_t column, int columns, int64_t k0,
   float *to = w->panel;
   if (g->b_window) {
     pack_window_columns(g->b_window, l, w->b, column, columns, k0, k, to);
-  } else if (g->a_window && g->b_col == 1) {
+  } else if (g->a_window) {
     pack_rows_of_taps(g, l, w->b, column, columns, k0, k, to);
   } else if (g->b_col != 1) {
     int64_t offset[MOST_PANEL];

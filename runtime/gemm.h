@@ -38,7 +38,7 @@ typedef struct Gemm {
   bool adds;            // not with clears_c
   bool clears_c;        // c_rows leaves rows out: they become 0
   int64_t c_elements;   // of the whole of C, where clears_c
-  // A, or B, is read through it, not by its rows and columns, of which a_col or b_col is 1 and the rest is not read.
+  // A, or B, is read through it, not by its rows and columns. b_col is 1 then, with a_window a_col, too.
   const GemmWindow *a_window, *b_window;   // Borrowed
 } Gemm;
 
