@@ -166,6 +166,7 @@ bool library_adopt(Library *lib, NncOperation *op, dnnl_primitive_desc_t desc) {
   for (int i = 0; i < 3; i++)
     op->operand[i].used = *dnnl_primitive_desc_query_md(desc, dnnl_query_exec_arg_md, op->operand[i].arg);
   if (!lay_out_workspace(lib, op, desc_scratchpad(desc))) return false;
+  op->kind = OPERATION_ONEDNN;
   op->desc = desc;
   const char *name = "oneDNN";
   dnnl_primitive_desc_query(desc, dnnl_query_impl_info_str, 0, &name);
@@ -173,8 +174,13 @@ bool library_adopt(Library *lib, NncOperation *op, dnnl_primitive_desc_t desc) {
   return true;
 }
 
+static void take_as_given(NncOperation *op) {
+  for (int i = 0; i < 3; i++) op->operand[i].used = op->operand[i].given;
+}
+
 bool library_adopt_direct(Library *lib, NncOperation *op) {
-  op->is_direct = true;
+  take_as_given(op);
+  op->kind = OPERATION_DIRECT;
   op->implementation = "direct";
   return lay_out_workspace(lib, op, 0);
 }
@@ -182,37 +188,35 @@ bool library_adopt_direct(Library *lib, NncOperation *op) {
 // Which buffer is which matrix.
 static void adopt_product(NncOperation *op) {
   bool swapped = op->is_conv && op->conv.pass == NNC_CONV_WEIGHT_GRAD;   // dw = dy' x, buffers x, dy, dw
-  for (int i = 0; i < 3; i++) {
-    op->gemm_buffer[i] = swapped && i < 2 ? 1 - i : i;
-    op->operand[i].used = op->operand[i].given;
-  }
+  for (int i = 0; i < 3; i++) op->gemm_buffer[i] = swapped && i < 2 ? 1 - i : i;
+  take_as_given(op);
 }
 
 bool library_adopt_packed(Library *lib, NncOperation *op, const Gemm *gemm) {
   adopt_product(op);
   if (!lay_out_workspace(lib, op, gemm_scratch(gemm, op->threads))) return false;
-  op->is_packed = true;
+  op->kind = OPERATION_PRODUCT;
   op->gemm = *gemm;
   op->implementation = gemm_name(gemm);
   return true;
 }
 
 bool library_adopt_winograd(Library *lib, NncOperation *op) {
-  op->is_winograd = true;
+  op->kind = OPERATION_WINOGRAD;
   op->implementation = "winograd";
-  for (int i = 0; i < 3; i++) op->operand[i].used = op->operand[i].given;
+  take_as_given(op);
   return lay_out_workspace(lib, op, winograd_scratch(&op->conv, op->threads));
 }
 
 bool library_adopt_packed_conv(Library *lib, NncOperation *op) {
-  for (int i = 0; i < 3; i++) op->operand[i].used = op->operand[i].given;
+  take_as_given(op);
   LibraryOperand *weights = &op->operand[op->conv.pass == NNC_CONV_WEIGHT_GRAD ? 2 : 1];
   dnnl_dims_t strides;
   packed_conv_weight_strides(&op->conv, strides);
   if (dnnl_memory_desc_init_by_strides(&weights->used, 4, weights->given.dims, dnnl_f32, strides) != dnnl_success ||
       !lay_out_workspace(lib, op, packed_conv_scratch(&op->conv, op->threads)))
     return false;
-  op->is_packed_conv = true;
+  op->kind = OPERATION_PACKED_CONV;
   op->implementation = "packed";
   return true;
 }
@@ -257,6 +261,7 @@ int64_t library_place_copies(NncOperation *op) {
 }
 
 void library_adopt_converted(NncOperation *op, const NncOperation *inner) {
+  op->kind = OPERATION_CONVERTED;
   op->inner = inner;
   op->implementation = inner->implementation;
   op->scratch_bytes = op->scratchpad_offset + inner->scratch_bytes;
@@ -342,7 +347,7 @@ const NncOperation *library_prepare_loops(Library *lib, LibraryLoops loops, cons
   for (const NncOperation *op = lib->loops; op; op = op->next)
     if (op->record == record) return op;
   NncOperation *op = xcalloc(1, sizeof *op);
-  *op = (NncOperation){.loops = loops, .record = record, .library = lib, .next = lib->loops};
+  *op = (NncOperation){.kind = OPERATION_LOOPS, .loops = loops, .record = record, .library = lib, .next = lib->loops};
   return lib->loops = op;
 }
 
@@ -396,45 +401,50 @@ static bool execute_added(const NncOperation *op, void *const buffers[3], char *
   return true;
 }
 
-bool nnc_operation_execute(const NncOperation *op, void *const *buffers, void *workspace) {
-  if (op->loops) {
-    op->loops(op->record, buffers, workspace);
-    return true;
-  }
-  if (op->is_added) return execute_added(op, buffers, workspace);
-  if (op->inner) return execute_converted(op, buffers, workspace);
+static bool execute_on_layouts(const NncOperation *op, void *const buffers[3], char *workspace) {
   dnnl_exec_arg_t args[4];
   void *address[3];
+  char *scratchpad = workspace + op->scratchpad_offset;
   bool ok = true;
   for (int i = 0; i < 3; i++) {
     const LibraryOperand *o = &op->operand[i];
-    address[i] = o->reordered ? (char *)workspace + o->offset : buffers[i];
+    address[i] = o->reordered ? workspace + o->offset : buffers[i];
     if (o->memory_given) ok &= dnnl_memory_set_data_handle(o->memory_given, buffers[i]) == dnnl_success;
     if (o->reordered) ok &= dnnl_memory_set_data_handle(o->memory_used, address[i]) == dnnl_success;
     args[i] = (dnnl_exec_arg_t){o->arg, o->reordered ? o->memory_used : o->memory_given};
   }
   if (op->scratchpad && op->scratchpad_bytes)
-    ok &= dnnl_memory_set_data_handle(op->scratchpad, (char *)workspace + op->scratchpad_offset) == dnnl_success;
+    ok &= dnnl_memory_set_data_handle(op->scratchpad, scratchpad) == dnnl_success;
   for (int i = 0; i < 3 && ok; i++)
     if (op->operand[i].reordered && !op->operand[i].is_output) ok = run_reorder(op, &op->operand[i]);
   if (!ok) return false;
-  if (op->is_direct) {
+  switch (op->kind) {
+  case OPERATION_DIRECT:
     if (op->is_conv) direct_conv(&op->conv, address);
     else direct_matmul(&op->matmul, address);
-  } else if (op->is_winograd) {
-    winograd_execute(&op->conv, op->threads, address, (char *)workspace + op->scratchpad_offset);
-  } else if (op->is_packed_conv) {
-    packed_conv_execute(&op->conv, op->threads, address, (char *)workspace + op->scratchpad_offset);
-  } else if (op->is_packed) {
+    break;
+  case OPERATION_WINOGRAD: winograd_execute(&op->conv, op->threads, address, scratchpad); break;
+  case OPERATION_PACKED_CONV: packed_conv_execute(&op->conv, op->threads, address, scratchpad); break;
+  case OPERATION_PRODUCT:
     gemm_execute(&op->gemm, op->threads, address[op->gemm_buffer[0]], address[op->gemm_buffer[1]],
-                 address[op->gemm_buffer[2]], (char *)workspace + op->scratchpad_offset);
-  } else {
+                 address[op->gemm_buffer[2]], scratchpad);
+    break;
+  default:
     args[3] = (dnnl_exec_arg_t){DNNL_ARG_SCRATCHPAD, op->scratchpad};
     if (dnnl_primitive_execute(op->primitive, op->library->stream, 4, args) != dnnl_success) return false;
   }
   for (int i = 0; i < 3 && ok; i++)
     if (op->operand[i].reordered && op->operand[i].is_output) ok = run_reorder(op, &op->operand[i]);
   return ok && dnnl_stream_wait(op->library->stream) == dnnl_success;
+}
+
+bool nnc_operation_execute(const NncOperation *op, void *const *buffers, void *workspace) {
+  switch (op->kind) {
+  case OPERATION_LOOPS: op->loops(op->record, buffers, workspace); return true;
+  case OPERATION_ADDED: return execute_added(op, buffers, workspace);
+  case OPERATION_CONVERTED: return execute_converted(op, buffers, workspace);
+  default: return execute_on_layouts(op, buffers, workspace);
+  }
 }
 
 // A bucket that is larger than a piece goes piece by piece through the same buffer. The parts of the ranks differ by

@@ -246,7 +246,5 @@ bool library_describe_conv(Library *lib, NncOperation *op) {
     return true;
   if (fits && (try_layouts(lib, op, &x->given, &any_w, &y->given) || try_layouts(lib, op, &any_x, &any_w, &any_y)))
     return true;
-  if (narrow) return describe_converted(lib, op);
-  for (int i = 0; i < 3; i++) op->operand[i].used = op->operand[i].given;
-  return library_adopt_direct(lib, op);
+  return narrow ? describe_converted(lib, op) : library_adopt_direct(lib, op);
 }

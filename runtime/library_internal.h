@@ -31,30 +31,36 @@ typedef struct LibraryCopy {
 
 typedef void (*LibraryLoops)(const void *record, void *const *buffers, void *workspace);
 
+typedef enum OperationKind {
+  OPERATION_ONEDNN,        // `primitive`
+  OPERATION_DIRECT,        // by loops over everything (direct.c)
+  OPERATION_PRODUCT,       // by own loops, as `gemm` says
+  OPERATION_WINOGRAD,      // of `conv`
+  OPERATION_PACKED_CONV,   // of `conv`
+  OPERATION_CONVERTED,     // `inner` on f32 copies, where this type has nothing of its own
+  OPERATION_ADDED,         // the product of `inner` in the workspace, added to C
+  OPERATION_LOOPS          // own loops without state
+} OperationKind;
+
 struct NncOperation {
   bool is_conv;
   NncConv conv;
   NncMatmul matmul;   // with scratch_bytes 0
   int threads;
-  const char *implementation;   // Borrowed from oneDNN, or "direct"
-  bool is_direct;
-  bool is_winograd, is_packed_conv;   // by `conv`
-  bool is_packed;                     // a product by own loops, as `gemm` says
-  Gemm gemm;
-  int gemm_buffer[3];      // which buffers are A, B and C
-  int64_t scratch_bytes;   // reordered copies, then the scratchpad
+  OperationKind kind;
+  const char *implementation;   // Borrowed from oneDNN, or the name of own loops
+  Gemm gemm;                    // OPERATION_PRODUCT
+  int gemm_buffer[3];           // which buffers are A, B and C
+  int64_t scratch_bytes;        // reordered copies, then the scratchpad
   int64_t scratchpad_offset, scratchpad_bytes;
   LibraryOperand operand[3];    // in the order of the buffers
   dnnl_primitive_desc_t desc;   // Owned
   dnnl_primitive_t primitive;   // Owned; made by the first prepare
   dnnl_memory_t scratchpad;     // Owned
-  // the operation on f32 copies, where this type has none of its own; or that whose result is added
-  const NncOperation *inner;
-  bool is_added;         // the product of `inner` in the workspace, added to C
-  LibraryCopy copy[3];   // in the order of the buffers
-  // own loops without state, instead of all of the above but implementation and scratch_bytes
-  LibraryLoops loops;
-  const void *record;   // Borrowed
+  const NncOperation *inner;    // OPERATION_CONVERTED, OPERATION_ADDED
+  LibraryCopy copy[3];          // OPERATION_CONVERTED, in the order of the buffers
+  LibraryLoops loops;           // OPERATION_LOOPS; of the rest only `record` and `library` are set
+  const void *record;           // Borrowed
   bool is_prepared;
   struct NncLibrary *library;   // Borrowed: whose it is
   struct NncOperation *next;

@@ -71,7 +71,7 @@ static bool describe_added(Library *lib, NncOperation *op) {
   product.adds = false;
   const NncOperation *inner = library_find(lib, NULL, &product);
   if (!inner || product.batch > 1 || product.c_row != product.n) return false;
-  op->is_added = true;
+  op->kind = OPERATION_ADDED;
   op->inner = inner;
   op->implementation = inner->implementation;
   op->scratchpad_offset = library_align(product.m * product.n * (product.result == NNC_F64 ? 8 : 4));
@@ -139,6 +139,5 @@ bool library_describe_matmul(Library *lib, NncOperation *op) {
   }
   if (narrow) return describe_converted(lib, op);
   if (m->adds) return describe_added(lib, op);
-  for (int i = 0; i < 3; i++) op->operand[i].used = op->operand[i].given;
   return library_adopt_direct(lib, op);
 }
