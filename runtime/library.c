@@ -103,6 +103,8 @@ static void free_operation(NncOperation *op) {
     if (o->reorder) dnnl_primitive_destroy(o->reorder);
     if (o->memory_given) dnnl_memory_destroy(o->memory_given);
     if (o->memory_used) dnnl_memory_destroy(o->memory_used);
+    onednn_layout_drop(&o->given);
+    onednn_layout_drop(&o->used);
   }
   if (op->primitive) dnnl_primitive_destroy(op->primitive);
   if (op->scratchpad) dnnl_memory_destroy(op->scratchpad);
@@ -133,7 +135,7 @@ void nnc_library_close(Library *lib) {
 // Operations: description and cache
 
 static int64_t desc_scratchpad(const_dnnl_primitive_desc_t desc) {
-  const dnnl_memory_desc_t *m = dnnl_primitive_desc_query_md(desc, dnnl_query_scratchpad_md, 0);
+  OnednnLayoutOfDesc m = dnnl_primitive_desc_query_md(desc, dnnl_query_scratchpad_md, 0);
   return m ? (int64_t)dnnl_memory_desc_get_size(m) : 0;
 }
 
@@ -142,9 +144,9 @@ static bool lay_out_workspace(Library *lib, NncOperation *op, int64_t scratchpad
   int64_t offset = 0;
   for (int i = 0; i < 3; i++) {
     LibraryOperand *o = &op->operand[i];
-    o->reordered = !dnnl_memory_desc_equal(&o->given, &o->used);
+    o->reordered = o->given && !dnnl_memory_desc_equal(o->given, o->used);
     if (!o->reordered) continue;
-    const dnnl_memory_desc_t *from = o->is_output ? &o->used : &o->given, *to = o->is_output ? &o->given : &o->used;
+    OnednnLayout from = o->is_output ? o->used : o->given, to = o->is_output ? o->given : o->used;
     if (dnnl_reorder_primitive_desc_create(&o->reorder_desc, from, lib->engine, to, lib->engine, lib->attr) !=
         dnnl_success) {
       o->reorder_desc = NULL;
@@ -154,7 +156,7 @@ static bool lay_out_workspace(Library *lib, NncOperation *op, int64_t scratchpad
     int64_t own = desc_scratchpad(o->reorder_desc);
     if (own > scratchpad_bytes) scratchpad_bytes = own;
     o->offset = offset;
-    offset += library_align((int64_t)dnnl_memory_desc_get_size(&o->used));
+    offset += library_align((int64_t)dnnl_memory_desc_get_size(o->used));
   }
   op->scratchpad_offset = offset;
   op->scratchpad_bytes = scratchpad_bytes;
@@ -164,7 +166,8 @@ static bool lay_out_workspace(Library *lib, NncOperation *op, int64_t scratchpad
 
 bool library_adopt(Library *lib, NncOperation *op, dnnl_primitive_desc_t desc) {
   for (int i = 0; i < 3; i++)
-    op->operand[i].used = *dnnl_primitive_desc_query_md(desc, dnnl_query_exec_arg_md, op->operand[i].arg);
+    onednn_layout_copy(&op->operand[i].used,
+                       dnnl_primitive_desc_query_md(desc, dnnl_query_exec_arg_md, op->operand[i].arg));
   if (!lay_out_workspace(lib, op, desc_scratchpad(desc))) return false;
   op->kind = OPERATION_ONEDNN;
   op->desc = desc;
@@ -175,7 +178,8 @@ bool library_adopt(Library *lib, NncOperation *op, dnnl_primitive_desc_t desc) {
 }
 
 static void take_as_given(NncOperation *op) {
-  for (int i = 0; i < 3; i++) op->operand[i].used = op->operand[i].given;
+  for (int i = 0; i < 3; i++)
+    if (op->operand[i].given) onednn_layout_copy(&op->operand[i].used, op->operand[i].given);
 }
 
 bool library_adopt_direct(Library *lib, NncOperation *op) {
@@ -209,11 +213,12 @@ bool library_adopt_winograd(Library *lib, NncOperation *op) {
 }
 
 bool library_adopt_packed_conv(Library *lib, NncOperation *op) {
+  const NncConv *c = &op->conv;
   take_as_given(op);
-  LibraryOperand *weights = &op->operand[op->conv.pass == NNC_CONV_WEIGHT_GRAD ? 2 : 1];
+  LibraryOperand *weights = &op->operand[c->pass == NNC_CONV_WEIGHT_GRAD ? 2 : 1];
   dnnl_dims_t strides;
-  packed_conv_weight_strides(&op->conv, strides);
-  if (dnnl_memory_desc_init_by_strides(&weights->used, 4, weights->given.dims, dnnl_f32, strides) != dnnl_success ||
+  packed_conv_weight_strides(c, strides);
+  if (!onednn_layout_by_strides(&weights->used, 4, (dnnl_dims_t){c->o, c->c, c->kh, c->kw}, dnnl_f32, strides) ||
       !lay_out_workspace(lib, op, packed_conv_scratch(&op->conv, op->threads)))
     return false;
   op->kind = OPERATION_PACKED_CONV;
@@ -240,7 +245,7 @@ NncOperation *library_find(Library *lib, const NncConv *c, const NncMatmul *m) {
   bool ok = c ? library_describe_conv(lib, op) : library_describe_matmul(lib, op);
   omp_set_num_threads(before);
   if (!ok) {
-    free(op);
+    free_operation(op);
     return NULL;
   }
   op->next = lib->operations;
@@ -294,17 +299,18 @@ static void make_primitives(const Library *lib, NncOperation *op) {
   static char none[NNC_ALIGN];   // a memory object needs some address to be made with
   if (op->desc) {
     check(dnnl_primitive_create(&op->primitive, op->desc), "create a primitive");
-    dnnl_memory_desc_t pad;
-    dnnl_dims_t size = {op->scratchpad_bytes};
-    check(dnnl_memory_desc_init_by_tag(&pad, 1, size, dnnl_u8, dnnl_a), "describe a scratchpad");
-    check(dnnl_memory_create(&op->scratchpad, &pad, lib->engine, none), "create a memory");
+    OnednnLayout pad = NULL;
+    if (!onednn_layout_by_tag(&pad, 1, (dnnl_dims_t){op->scratchpad_bytes}, dnnl_u8, dnnl_a))
+      report_internal("oneDNN cannot describe a scratchpad");
+    check(dnnl_memory_create(&op->scratchpad, pad, lib->engine, none), "create a memory");
+    onednn_layout_drop(&pad);
   }
   for (int i = 0; i < 3; i++) {
     LibraryOperand *o = &op->operand[i];
     if (!op->desc && !o->reordered) continue;
-    check(dnnl_memory_create(&o->memory_given, &o->given, lib->engine, DNNL_MEMORY_NONE), "create a memory");
+    check(dnnl_memory_create(&o->memory_given, o->given, lib->engine, DNNL_MEMORY_NONE), "create a memory");
     if (!o->reordered) continue;
-    check(dnnl_memory_create(&o->memory_used, &o->used, lib->engine, DNNL_MEMORY_NONE), "create a memory");
+    check(dnnl_memory_create(&o->memory_used, o->used, lib->engine, DNNL_MEMORY_NONE), "create a memory");
     check(dnnl_primitive_create(&o->reorder, o->reorder_desc), "create a reorder");
   }
   op->is_prepared = true;

@@ -43,7 +43,18 @@ static bool is_consistent(const NncConv *c) {
   return true;
 }
 
-static bool describe_weights(dnnl_memory_desc_t *out, const NncConv *c) {
+// The layouts of a convolution's operands, for the order of their memory or any that the implementation likes best.
+static bool describe_image(OnednnLayout *layout, const NncConv *c, int64_t channels, bool out, bool any) {
+  static const dnnl_format_tag_t tags[2][2] = {{dnnl_nchw, dnnl_nhwc}, {dnnl_ncdhw, dnnl_ndhwc}};
+  dnnl_dims_t dims = {c->n, channels};
+  NncConvAxis axes[NNC_CONV_AXES];
+  int n = nnc_conv_axes(c, axes);
+  for (int i = 0; i < n; i++) dims[2 + i] = out ? axes[i].out : axes[i].in;
+  return onednn_layout_by_tag(layout, 2 + n, dims, c->dtype == NNC_BF16 ? dnnl_bf16 : dnnl_f32,
+                              any ? dnnl_format_tag_any : tags[nnc_conv_is_3d(c)][c->channels_last]);
+}
+
+static bool describe_weights(OnednnLayout *layout, const NncConv *c, bool any) {
   static const dnnl_format_tag_t tags[2][2] = {{dnnl_oihw, dnnl_goihw}, {dnnl_oidhw, dnnl_goidhw}};
   int g = c->groups > 1;
   dnnl_dims_t dims = {c->groups};
@@ -53,41 +64,31 @@ static bool describe_weights(dnnl_memory_desc_t *out, const NncConv *c) {
   int n = nnc_conv_axes(c, axes);
   for (int i = 0; i < n; i++) dims[g + 2 + i] = axes[i].kernel;
   dnnl_data_type_t type = (c->pass == NNC_CONV_WEIGHT_GRAD ? c->result : c->dtype) == NNC_BF16 ? dnnl_bf16 : dnnl_f32;
-  return dnnl_memory_desc_init_by_tag(out, g + 2 + n, dims, type, tags[nnc_conv_is_3d(c)][g]) == dnnl_success;
+  return onednn_layout_by_tag(layout, g + 2 + n, dims, type, any ? dnnl_format_tag_any : tags[nnc_conv_is_3d(c)][g]);
 }
 
-static bool describe_any(dnnl_memory_desc_t *out, const dnnl_memory_desc_t *like) {
-  return dnnl_memory_desc_init_by_tag(out, like->ndims, like->dims, like->data_type, dnnl_format_tag_any) ==
-         dnnl_success;
-}
-
-// The best implementation for these layouts, or NULL. Backward passes want a forward descriptor as a hint.
-static dnnl_primitive_desc_t describe(Library *lib, const NncConv *c, const dnnl_memory_desc_t *x,
-                                      const dnnl_memory_desc_t *w, const dnnl_memory_desc_t *y) {
+// The best implementation, or NULL: for any layout of the weights, and for the images as they lie or for any too.
+static dnnl_primitive_desc_t describe(Library *lib, const NncConv *c, bool any_image) {
+  OnednnConv o = {0};
   NncConvAxis axes[NNC_CONV_AXES];
-  dnnl_dims_t stride, dilation, before, after;
   int n = nnc_conv_axes(c, axes);
   for (int i = 0; i < n; i++) {
-    stride[i] = axes[i].stride, dilation[i] = axes[i].dilation - 1;
-    before[i] = axes[i].before, after[i] = axes[i].after;
+    o.stride[i] = axes[i].stride, o.dilation[i] = axes[i].dilation - 1;
+    o.before[i] = axes[i].before, o.after[i] = axes[i].after;
   }
-  const dnnl_alg_kind_t direct = dnnl_convolution_direct;
-  dnnl_convolution_desc_t forward, backward;
-  dnnl_primitive_desc_t hint = NULL, found = NULL;
-  if (dnnl_dilated_convolution_forward_desc_init(&forward, dnnl_forward_training, direct, x, w, NULL, y, stride,
-                                                 dilation, before, after) != dnnl_success ||
-      dnnl_primitive_desc_create(&hint, &forward, lib->attr, lib->engine, NULL) != dnnl_success)
-    return NULL;
-  if (c->pass == NNC_CONV_FORWARD) return hint;
-  dnnl_status_t status = c->pass == NNC_CONV_INPUT_GRAD
-                             ? dnnl_dilated_convolution_backward_data_desc_init(&backward, direct, x, w, y, stride,
-                                                                                dilation, before, after)
-                             : dnnl_dilated_convolution_backward_weights_desc_init(&backward, direct, x, w, NULL, y,
-                                                                                   stride, dilation, before, after);
-  if (status != dnnl_success ||
-      dnnl_primitive_desc_create(&found, &backward, lib->attr, lib->engine, hint) != dnnl_success)
-    found = NULL;
-  dnnl_primitive_desc_destroy(hint);
+  dnnl_primitive_desc_t found = NULL;
+  if (describe_image(&o.x, c, c->c, false, any_image) && describe_image(&o.y, c, c->o, true, any_image) &&
+      describe_weights(&o.w, c, true))
+    found = onednn_conv_forward(lib->engine, lib->attr, &o);
+  if (found && c->pass != NNC_CONV_FORWARD) {
+    dnnl_primitive_desc_t hint = found;
+    found = c->pass == NNC_CONV_INPUT_GRAD ? onednn_conv_input_grad(lib->engine, lib->attr, &o, hint)
+                                           : onednn_conv_weight_grad(lib->engine, lib->attr, &o, hint);
+    dnnl_primitive_desc_destroy(hint);
+  }
+  onednn_layout_drop(&o.x);
+  onednn_layout_drop(&o.w);
+  onednn_layout_drop(&o.y);
   return found;
 }
 
@@ -98,13 +99,12 @@ static bool overruns_scratch(const NncConv *c, const char *implementation) {
          c->c % 16 != 0;
 }
 
-static bool try_layouts(Library *lib, NncOperation *op, const dnnl_memory_desc_t *x, const dnnl_memory_desc_t *w,
-                        const dnnl_memory_desc_t *y) {
-  dnnl_primitive_desc_t found = describe(lib, &op->conv, x, w, y);
+static bool adopt_onednn(Library *lib, NncOperation *op, bool any_image) {
+  dnnl_primitive_desc_t found = describe(lib, &op->conv, any_image);
   if (!found) return false;
   const char *name = "ref";
   dnnl_primitive_desc_query(found, dnnl_query_impl_info_str, 0, &name);
-  if (!library_is_slow(name, x->data_type) && !overruns_scratch(&op->conv, name) && library_adopt(lib, op, found))
+  if (!library_is_slow(name, op->conv.dtype) && !overruns_scratch(&op->conv, name) && library_adopt(lib, op, found))
     return true;
   dnnl_primitive_desc_destroy(found);
   return false;
@@ -219,24 +219,15 @@ bool library_describe_conv(Library *lib, NncOperation *op) {
   if (!is_consistent(c) || !library_result_fits(c->dtype, c->result)) return false;
   LibraryOperand *x, *w, *y;
   assign_operands(op, &x, &w, &y);
-  static const dnnl_format_tag_t tags[2][2] = {{dnnl_nchw, dnnl_nhwc}, {dnnl_ncdhw, dnnl_ndhwc}};
-  dnnl_format_tag_t tag = tags[nnc_conv_is_3d(c)][c->channels_last];
-  dnnl_dims_t xd = {c->n, c->c}, yd = {c->n, c->o};
-  NncConvAxis axes[NNC_CONV_AXES], size = nnc_conv_sizes(c);
-  int n_axes = nnc_conv_axes(c, axes);
-  for (int i = 0; i < n_axes; i++) xd[2 + i] = axes[i].in, yd[2 + i] = axes[i].out;
   bool narrow = c->dtype == NNC_BF16 || c->dtype == NNC_F16;
   if (c->dtype == NNC_F16 || (narrow && !library_has_bf16())) return describe_converted(lib, op);
   if (!narrow && c->dtype != NNC_F32) return c->dtype == NNC_F64 && library_adopt_direct(lib, op);
 
-  dnnl_data_type_t type = narrow ? dnnl_bf16 : dnnl_f32;
-  dnnl_memory_desc_t any_x, any_w, any_y;
-  if (dnnl_memory_desc_init_by_tag(&x->given, 2 + n_axes, xd, type, tag) != dnnl_success ||
-      dnnl_memory_desc_init_by_tag(&y->given, 2 + n_axes, yd, type, tag) != dnnl_success ||
-      !describe_weights(&w->given, c) || !describe_any(&any_x, &x->given) || !describe_any(&any_w, &w->given) ||
-      !describe_any(&any_y, &y->given))
+  if (!describe_image(&x->given, c, c->c, false, false) || !describe_image(&y->given, c, c->o, true, false) ||
+      !describe_weights(&w->given, c, false))
     return false;
   // oneDNN 2.6 keeps some sizes in 32 bits.
+  NncConvAxis size = nnc_conv_sizes(c);
   int64_t pixels = size.in > size.out ? size.in : size.out, channels = c->c > c->o ? c->c : c->o;
   bool fits = pixels <= INT32_MAX && channels <= INT32_MAX / pixels && c->n <= INT32_MAX / pixels;
   if (fits && adopt_product_of(lib, op)) return true;
@@ -244,7 +235,6 @@ bool library_describe_conv(Library *lib, NncOperation *op) {
     return library_adopt_winograd(lib, op);
   if (fits && is_avx2() && is_worth_packed_avx2(c) && packed_conv_fits(c) && library_adopt_packed_conv(lib, op))
     return true;
-  if (fits && (try_layouts(lib, op, &x->given, &any_w, &y->given) || try_layouts(lib, op, &any_x, &any_w, &any_y)))
-    return true;
+  if (fits && (adopt_onednn(lib, op, false) || adopt_onednn(lib, op, true))) return true;
   return narrow ? describe_converted(lib, op) : library_adopt_direct(lib, op);
 }

@@ -2,11 +2,11 @@
 #ifndef NNC_RUNTIME_LIBRARY_INTERNAL_H
 #define NNC_RUNTIME_LIBRARY_INTERNAL_H
 
-#include <oneapi/dnnl/dnnl.h>
 #include <string.h>
 
 #include "runtime/gemm.h"
 #include "runtime/library.h"
+#include "runtime/onednn.h"
 #include "support/integers.h"
 
 // One operand of an operation: the memory as the plan has it and, where the implementation wants another layout, a copy
@@ -14,7 +14,7 @@
 typedef struct LibraryOperand {
   int arg;   // DNNL_ARG_SRC, …
   bool is_output;
-  dnnl_memory_desc_t given, used;
+  OnednnLayout given, used;                  // Owned
   bool reordered;                            // given and used differ
   int64_t offset;                            // of the reordered copy in the workspace
   dnnl_primitive_desc_t reorder_desc;        // Owned
@@ -87,8 +87,8 @@ int library_threads(const Library *lib);
 
 static inline int64_t library_align(int64_t bytes) { return round_up(bytes, NNC_ALIGN); }
 // oneDNN's reference loops, and for bf16 its products over an unpacked image or with a copy of the result in f32.
-static inline bool library_is_slow(const char *implementation, dnnl_data_type_t type) {
-  return strncmp(implementation, "ref", 3) == 0 || (type == dnnl_bf16 && strstr(implementation, "gemm"));
+static inline bool library_is_slow(const char *implementation, NncDtype type) {
+  return strncmp(implementation, "ref", 3) == 0 || (type == NNC_BF16 && strstr(implementation, "gemm"));
 }
 
 bool library_conv_equal(const NncConv *a, const NncConv *b);   // but for scratch_bytes

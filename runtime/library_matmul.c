@@ -10,13 +10,13 @@ bool library_matmul_equal(const NncMatmul *a, const NncMatmul *b) {
          a->c_row == b->c_row && a->adds == b->adds;
 }
 
-static bool describe_matrix(dnnl_memory_desc_t *out, int64_t batch, int64_t rows, int64_t cols, int64_t s_batch,
+static bool describe_matrix(OnednnLayout *out, int64_t batch, int64_t rows, int64_t cols, int64_t s_batch,
                             int64_t s_row, int64_t s_col, bool batched, dnnl_data_type_t type) {
   // A batch stride of 0 repeats one matrix: oneDNN calls that a batch of 1.
   if (s_batch == 0) batch = 1;
   dnnl_dims_t dims = {batch, rows, cols}, strides = {s_batch ? s_batch : rows * cols, s_row, s_col};
   int skip = batched ? 0 : 1;
-  return dnnl_memory_desc_init_by_strides(out, batched ? 3 : 2, dims + skip, type, strides + skip) == dnnl_success;
+  return onednn_layout_by_strides(out, batched ? 3 : 2, dims + skip, type, strides + skip);
 }
 
 static bool is_blas_matrix(int64_t rows, int64_t cols, int64_t row, int64_t col) {
@@ -123,17 +123,14 @@ bool library_describe_matmul(Library *lib, NncOperation *op) {
             describe_matrix(&op->operand[2].given, m->batch, m->m, m->n,
                             batched && !m->c_batch ? m->m * m->n : m->c_batch, m->c_row, 1, batched, result);
   if (ok && library_product_fits(m)) return library_adopt_product(lib, op, m);
-  dnnl_matmul_desc_t desc;
-  dnnl_primitive_desc_t found = NULL;
-  ok = ok &&
-       dnnl_matmul_desc_init(&desc, &op->operand[0].given, &op->operand[1].given, NULL, &op->operand[2].given) ==
-           dnnl_success &&
-       dnnl_primitive_desc_create(&found, &desc, lib->attr, lib->engine, NULL) == dnnl_success;
-  if (ok) {
+  dnnl_primitive_desc_t found = ok ? onednn_matmul(lib->engine, lib->attr, op->operand[0].given, op->operand[1].given,
+                                                   op->operand[2].given)
+                                   : NULL;
+  if (found) {
     const char *name = "ref";
     dnnl_primitive_desc_query(found, dnnl_query_impl_info_str, 0, &name);
     bool own = !strncmp(name, "gemm:", 5) && own_loops_fit(m);
-    if (!own && !library_is_slow(name, type) && library_adopt(lib, op, found)) return true;
+    if (!own && !library_is_slow(name, m->dtype) && library_adopt(lib, op, found)) return true;
     dnnl_primitive_desc_destroy(found);
     if (own) return library_adopt_product(lib, op, m);
   }
