@@ -8,10 +8,11 @@
 
 // With AVX2 (docs/performance.md).
 enum {
-  // of a 1x1 convolution: weights of one whose weight gradient is a product, and of one with fewer outputs than inputs
+  // of a 1x1 convolution: weights of one that is a product, its weight gradient or, with few pixels, any pass; and of a
+  // weight gradient with fewer outputs than inputs, or with few pixels
   LEAST_WEIGHTS = 1 << 18,
-  LEAST_WEIGHTS_NARROWING = 1 << 16,
-  FEW_PIXELS = 1024,   // of all images, where all passes with so many weights are
+  LEAST_WEIGHTS_GRADIENT = 1 << 12,
+  FEW_PIXELS = 1024,   // of all images
   // of a larger kernel, as products whose packing picks pixels
   LEAST_GRADIENT_INPUTS = 16,   // weight gradients
   LEAST_GRADIENT_OUTPUTS = 32,
@@ -130,14 +131,14 @@ static bool is_avx2(void) { return strcmp(nnc_library_isa(), "avx2") == 0; }
 static bool is_worth_product_avx2(const NncConv *c, int64_t pixels) {
   const int64_t weights = c->c * c->o;
   if (c->pass != NNC_CONV_WEIGHT_GRAD) return weights >= LEAST_WEIGHTS && pixels <= FEW_PIXELS;
-  return weights >= (c->o < c->c ? LEAST_WEIGHTS_NARROWING : LEAST_WEIGHTS);
+  return weights >= (c->o < c->c || pixels <= FEW_PIXELS ? LEAST_WEIGHTS_GRADIENT : LEAST_WEIGHTS);
 }
 
 // A 1x1 convolution of channels-last images is one product over all pixels that it reads: by library_adopt_product, or
 // of own loops that pick the pixels of a strided one while packing. oneDNN's 1x1 kernels read the weights once per
 // image and reorder them, which costs up to half of the time on small images with many channels, and copy the pixels of
 // strided ones; on large dense ones they are ahead, but for weight gradients with more columns than rows. With AVX2
-// they are ahead but for few pixels and weight gradients, both of many channels. Figures: docs/performance.md.
+// they are ahead but for weight gradients, and for few pixels of many channels. Figures: docs/performance.md.
 static bool adopt_product_of(Library *lib, NncOperation *op) {
   const NncConv *c = &op->conv;
   NncConvAxis axes[NNC_CONV_AXES];
@@ -176,8 +177,9 @@ static bool adopt_product_of(Library *lib, NncOperation *op) {
     else gemm.c_rows = picked, gemm.clears_c = true, gemm.c_elements = c->n * c->h * c->w * c->c;
     return c->dtype == NNC_F32 && gemm_fits(&gemm) && library_adopt_packed(lib, op, &gemm);
   }
+  const bool own_gradient = is_weight_grad && (c->o <= c->c || is_avx2());
   bool few = pixels <= 1024 || (pixels <= 2048 && !(narrows && c->pass == NNC_CONV_FORWARD) && gemm_fits(&gemm));
-  return (few || (is_weight_grad && c->o <= c->c)) && library_product_fits(&m) && library_adopt_product(lib, op, &m);
+  return (few || own_gradient) && library_product_fits(&m) && library_adopt_product(lib, op, &m);
 }
 
 // oneDNN's kernels for AVX2 lose half of their rate to the caches where pixels are apart by a stride, and weight
