@@ -1,4 +1,5 @@
-// See fit.h. The secant method, between a value that fits and one that does not as soon as there are both.
+// See fit.h. The secant method, between a value that fits and one that does not as soon as there are both. A search is
+// over multiples: all values below are such numbers of steps.
 #include "compiler/fit.h"
 
 #include <sys/mman.h>
@@ -10,6 +11,9 @@ enum { FIT_MOST = 1 << 30, SECANTS = 8 };
 // What is known: `low` fits (value 0: none yet), `high` does not (value 0: none yet; arena 0: it cannot be planned).
 // `base` is another plan, far enough from the last one for the line through both.
 typedef struct Search {
+  FitPlanFn plan;
+  void *context;
+  int64_t step, most;
   FitPlan low, high, base, last;
   int plans;
 } Search;
@@ -28,9 +32,9 @@ static int64_t next_value(const Search *s, int64_t bytes) {
     double each = (double)(s->last.arena - s->last.stays) / (double)s->last.value;
     at = each > 0 ? (double)(bytes - s->last.stays) / each : 2 * (double)s->last.value;
   }
-  double middle = s->high.value ? (double)s->low.value + (double)(s->high.value - s->low.value) / 2 : (double)FIT_MOST;
+  double middle = s->high.value ? (double)s->low.value + (double)(s->high.value - s->low.value) / 2 : (double)s->most;
   if (s->high.value && (!straight || (!s->high.arena && at > middle))) at = middle;
-  if (at > FIT_MOST) at = FIT_MOST;
+  if (at > (double)s->most) at = (double)s->most;
   int64_t value = (int64_t)at;
   if (value <= s->low.value) return s->low.value + 1;
   return s->high.value && value >= s->high.value ? s->high.value - 1 : value;
@@ -47,49 +51,73 @@ static void learn(Search *s, const FitPlan *p, bool fits) {
 }
 
 // An arena of 0 where it cannot be planned.
-static void plan_one(FitPlanFn plan, void *context, FitPlan *p) {
-  if (!plan(context, p)) p->arena = 0;
+static void plan_one(const Search *s, FitPlan *p) {
+  p->value *= s->step;
+  if (!s->plan(s->context, p)) p->arena = 0;
+  p->value /= s->step;
 }
 
 // The second one in a process of its own, at the same time, which tells by memory of both: a pipe would take files that
 // planning may need. What it does not tell, where there can be none or it ends by a mistake of ours, is planned here.
-static void plan_both(FitPlanFn plan, void *context, FitPlan *p, FitPlan *q) {
+static void plan_both(const Search *s, FitPlan *p, FitPlan *q) {
   FitPlan *told = mmap(NULL, sizeof *told, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   pid_t beside = told != MAP_FAILED ? fork() : -1;
   int status = -1;
   if (beside == 0) {
-    plan_one(plan, context, q);
+    plan_one(s, q);
     *told = *q;
     _exit(0);
   }
-  plan_one(plan, context, p);
+  plan_one(s, p);
   if (beside > 0 && waitpid(beside, &status, 0) == beside && status == 0) *q = *told;
-  else plan_one(plan, context, q);
+  else plan_one(s, q);
   if (told != MAP_FAILED) munmap(told, sizeof *told);
 }
 
 // Where all so far could be planned the value is where a line meets the bytes: it fits, most likely, and the next one
 // does not.
 static bool ends_here(const Search *s, int64_t value) {
-  return s->plans > 0 && value < FIT_MOST && value + 1 != s->high.value && (!s->high.value || s->high.arena);
+  return s->plans > 0 && value < s->most && value + 1 != s->high.value && (!s->high.value || s->high.arena);
 }
 
-bool fit_search(int64_t bytes, int64_t start, FitPlanFn plan, void *context, FitPlan *best, FitPlan *next) {
-  Search s = {0};
-  FitPlan first = {.rough = true, .value = start};
-  plan_one(plan, context, &first);
+static bool search_multiples(int64_t step, int64_t bytes, int64_t start, FitPlanFn plan, void *context, FitPlan *best,
+                             FitPlan *next) {
+  Search s = {.plan = plan, .context = context, .step = step, .most = FIT_MOST / step};
+  FitPlan first = {.rough = true, .value = start / step};
+  plan_one(&s, &first);
   if (first.arena) s.last = first, s.plans = 1;   // it says where to look, and nothing of what fits
-  for (int64_t value = first.arena ? next_value(&s, bytes) : start;
-       s.low.value < FIT_MOST && s.high.value - s.low.value != 1; value = next_value(&s, bytes)) {
+  for (int64_t value = first.arena ? next_value(&s, bytes) : start / step;
+       s.low.value < s.most && s.high.value - s.low.value != 1; value = next_value(&s, bytes)) {
     FitPlan p = {.value = value}, q = {.value = value + 1};
     bool both = ends_here(&s, value);
-    if (both) plan_both(plan, context, &p, &q);
-    else plan_one(plan, context, &p);
+    if (both) plan_both(&s, &p, &q);
+    else plan_one(&s, &p);
     bool fits = p.arena && p.arena <= bytes;
     learn(&s, &p, fits);
     if (both && fits) learn(&s, &q, q.arena && q.arena <= bytes);
   }
   *best = s.low.value ? s.low : s.high;
   *next = s.high;
+  best->value *= step;
+  next->value *= step;
   return s.low.value > 0;
+}
+
+static bool is_program(FitPlanFn plan, void *context, int64_t value) {
+  return value > 0 && value <= FIT_MOST && plan(context, &(FitPlan){.rough = true, .value = value});
+}
+
+// How far apart the programs around one lie: a divisor of its value.
+static int64_t step_of_programs(FitPlanFn plan, void *context, int64_t value) {
+  if (!is_program(plan, context, value)) return 1;
+  for (int64_t d = 1; d <= value; d++)
+    if (value % d == 0 && (is_program(plan, context, value - d) || is_program(plan, context, value + d))) return d;
+  return 1;
+}
+
+bool fit_search(int64_t bytes, int64_t start, FitPlanFn plan, void *context, FitPlan *best, FitPlan *next) {
+  bool found = search_multiples(1, bytes, start, plan, context, best, next);
+  if (next->value == 0 || next->arena) return found;
+  int64_t step = step_of_programs(plan, context, start);
+  return step == 1 ? found : search_multiples(step, bytes, start, plan, context, best, next);
 }

@@ -16,10 +16,12 @@ typedef struct FitPlan {
 // Plans a program with the dimension at plan->value and fills the rest. False: such a program cannot be.
 typedef bool (*FitPlanFn)(void *context, FitPlan *plan);
 
-// The largest value whose arena takes at most `bytes`, and the next one, whose does not (value 0: one cannot be
-// planned). Requires that more of the dimension never takes less. Begins with a rough plan of `start` (at least 1) and
-// plans as few as it can, two at a time in two processes: an arena is nearly linear. False: not even 1 can be planned,
-// or fits; then *best is that plan, its arena 0 where there is none.
+// The largest value whose arena takes at most `bytes`, and the next one, whose does not, or has no plan (arena 0), or
+// is past the largest that is tried (value 0). Where only multiples are programs, such as an even number of records, it
+// is among those of the smallest divisor of `start` that programs lie apart. Requires that more of the dimension never
+// takes less. Begins with a rough plan of `start` (at least 1) and plans as few as it can, two at a time in two
+// processes: an arena is nearly linear. False: not even the smallest value can be planned, or fits; then *best is that
+// plan, its arena 0 where there is none.
 bool fit_search(int64_t bytes, int64_t start, FitPlanFn plan, void *context, FitPlan *best, FitPlan *next);
 
 #endif

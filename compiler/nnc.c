@@ -432,8 +432,9 @@ typedef struct Fit {
   const Options *options;
   AstFile *file;
   int64_t bytes;
-  Diagnostics *first;   // of the first plan, whose mistakes are the user's
-  FILE *unheard;        // of the others
+  Diagnostics *first;   // told where no value is a program
+  FILE *unheard;
+  bool tells;
 } Fit;
 
 // What is alive at once: all but what offsets, and overwriting operands in the end, make of it.
@@ -492,18 +493,18 @@ static bool plan_value(void *context, FitPlan *plan) {
   if (o.defines.n) memcpy(o.defines.list, fit->options->defines.list, (size_t)o.defines.n * sizeof *o.defines.list);
   o.defines.list[o.defines.n++] =
       (Define){.name = o.fit, .text = text, .number = (double)plan->value, .is_number = true};
-  if (plan->rough) o.emit = EMIT_problem;          // what is behind the order is left out
-  bool first = !plan->rough && plan->value == 1;   // what is wrong with a larger value is no mistake of the user's
-  Diagnostics *d = first ? fit->first : diag_create(fit->unheard, o.color, 1);
-  AstFile *file = first ? fit->file : ast_parse(d, o.input);
+  if (plan->rough) o.emit = EMIT_problem;   // what is behind the order is left out
+  // What is wrong with a value is no mistake of the user's, unless all are.
+  Diagnostics *d = fit->tells ? fit->first : diag_create(fit->unheard, o.color, 1);
+  AstFile *file = fit->tells ? fit->file : ast_parse(d, o.input);
   MlirContext ctx = context_create(&o);
   diag_attach(d, ctx);
   CodegenTarget *target = create_target(&o);
   bool ok = file && target && plan_for_fit(&o, d, file, ctx, target, fit->bytes, plan);
   codegen_target_destroy(target);
   nn_context_destroy(ctx);
-  if (!first) ast_free(file);
-  if (!first) diag_free(d);
+  if (!fit->tells) ast_free(file);
+  if (!fit->tells) diag_free(d);
   free(o.defines.list);
   return ok;
 }
@@ -553,8 +554,13 @@ static bool fit_dimension(const Options *options, Diagnostics *d) {
   char need[32], have[32];
   if (ok) print_fit(options, bytes, &best, &next);
   else if (best.arena)
-    diag_error(d, DIAG_COMMAND_LINE, "nnc fit: with %s = 1 the arena takes %s, more than %s", options->fit,
-               print_bytes(best.arena, need, sizeof need), print_bytes(bytes, have, sizeof have));
+    diag_error(d, DIAG_COMMAND_LINE, "nnc fit: with %s = %lld the arena takes %s, more than %s", options->fit,
+               (long long)best.value, print_bytes(best.arena, need, sizeof need),
+               print_bytes(bytes, have, sizeof have));
+  else if (best.value) {
+    fit.tells = true;
+    plan_value(&fit, &best);
+  }
   fclose(fit.unheard);
   free(unheard);
   ast_free(file);
@@ -628,6 +634,12 @@ static int check_fit(const Options *options, bool fits) {
   if (!fits && options->fit) return options_misused("nnc", "--dim=%s goes with nnc fit", options->fit);
   if (!fits) return -1;
   if (!options->fit) return options_misused("nnc", "nnc fit needs the dimension: --dim=NAME");
+  for (int i = 0; i < options->defines.n; i++)
+    if (!strcmp(options->defines.list[i].name, options->fit))
+      return options_misused("nnc", "-D %s=… and --dim=%s: nnc fit looks for that value itself", options->fit,
+                             options->fit);
+  if (!options->default_output)
+    return options_misused("nnc", "nnc fit compiles nothing: -o %s has no meaning", options->output);
   int64_t bytes;
   double percent;
   if (!options->memory_budget || !parse_bytes(options->memory_budget, &bytes, &percent) || bytes <= 0)

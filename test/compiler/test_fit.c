@@ -8,6 +8,7 @@
 typedef struct Model {
   int64_t stays, each, most;   // most: no program has more
   int64_t apart;               // bytes that stay, too, which a plan does not tell
+  int64_t step;                // only multiples are programs; 0: all values
   pid_t here;
   bool dies;   // the process beside
   int plans;
@@ -19,7 +20,7 @@ static bool plan(void *context, FitPlan *p) {
   if (m->dies && getpid() != m->here) _exit(1);
   p->stays = m->stays;
   p->arena = m->stays + m->apart + m->each * p->value + (p->rough ? m->each / 2 : 0);
-  return p->value <= m->most;
+  return p->value <= m->most && (!m->step || p->value % m->step == 0);
 }
 
 static void check_search(Model m, int64_t bytes, int64_t expected, int plans) {
@@ -28,8 +29,8 @@ static void check_search(Model m, int64_t bytes, int64_t expected, int plans) {
   bool found = fit_search(bytes, 32, plan, &m, &best, &next);
   CHECK(found == (expected > 0), "%lld bytes", (long long)bytes);
   if (!found) return;
-  CHECK(best.value == expected && next.value == expected + 1, "%lld, %lld instead of %lld", (long long)best.value,
-        (long long)next.value, (long long)expected);
+  CHECK(best.value == expected && next.value == expected + (m.step ? m.step : 1), "%lld, %lld instead of %lld",
+        (long long)best.value, (long long)next.value, (long long)expected);
   CHECK(best.arena == m.stays + m.apart + m.each * expected, "arena %lld", (long long)best.arena);
   CHECK(next.arena == (expected < m.most ? m.stays + m.apart + m.each * next.value : 0), "next %lld",
         (long long)next.arena);
@@ -46,6 +47,11 @@ int main(void) {
   // a line that two plans tell, also where it rises by a byte; and an arena that does not grow
   check_search((Model){.stays = 1000, .apart = 50000, .each = 10, .most = 1000000}, 200000, 14900, 5);
   check_search((Model){.stays = 1000, .apart = 5000, .each = 1, .most = 1000000}, 200000, 194000, 4);
-  check_search((Model){.stays = 1000, .each = 0, .most = 700}, 2000, 700, 16);
+  check_search((Model){.stays = 1000, .each = 0, .most = 700}, 2000, 700, 18);   // two to see that 31 is a program
+  // programs that lie apart
+  check_search((Model){.stays = 1000, .each = 10, .most = 1000000, .step = 2}, 2345, 134, 32);
+  check_search((Model){.stays = 1000, .each = 10, .most = 1000000, .step = 8}, 2345, 128, 32);
+  check_search((Model){.stays = 1000, .each = 10, .most = 1000000, .step = 32}, 1300, 0, 60);
+  check_search((Model){.stays = 1000, .each = 10, .most = 64, .step = 4}, 2345, 64, 32);
   return check_report();
 }
