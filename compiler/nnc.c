@@ -581,11 +581,23 @@ static bool compile_module(const Options *options, Diagnostics *d, const AstFile
   return ok;
 }
 
+static bool spares_sources(const Options *options, Diagnostics *d, const AstFile *file) {
+  bool ok = true;
+  for (int i = 0; i < file->n_sources; i++) {
+    char *output = options_overwritten(options, file->sources[i]->name);
+    if (output)
+      ok = diag_error(d, DIAG_COMMAND_LINE, "'%s' would overwrite '%s', which '%s' imports", output,
+                      file->sources[i]->name, options->input);
+    free(output);
+  }
+  return ok;
+}
+
 static bool compile(const Options *options, Diagnostics *d) {
   double start = seconds_now();
   AstFile *file = ast_parse(d, options->input);
   print_time(options, "parse", start);
-  bool ok = file && diag_error_count(d) == 0;
+  bool ok = file && diag_error_count(d) == 0 && spares_sources(options, d, file);
   if (ok && options->emit == EMIT_ast) {
     ok = emit_text(options, d, file, (MlirModule){NULL}, NULL);
   } else if (ok) {

@@ -6,12 +6,12 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "codegen/codegen.h"
 #include "codegen/library.h"
 #include "compiler/elaborate.h"
 #include "compiler/layer_help.h"
+#include "runtime/output.h"
 #include "support/alloc.h"
 #include "support/bytes.h"
 #include "support/names.h"
@@ -278,9 +278,32 @@ static char *default_output(const char *input, bool library) {
   return dot && dot != name ? text_format("%.*s", (int)(dot - name), name) : copy_string("a.out");
 }
 
-static bool same_file(const char *x, const char *y) {
-  struct stat a, b;
-  return stat(x, &a) == 0 && stat(y, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+char *options_overwritten(const Options *options, const char *path) {
+  char *outputs[] = {strcmp(options->output, "-") ? copy_string(options->output) : NULL,
+                     options->report ? copy_string(options->report) : NULL,
+                     options->write_dependencies ? text_format("%s.d", options->output) : NULL,
+                     options->emit == EMIT_library ? library_header_path(options->output) : NULL};
+  char *found = NULL;
+  for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++)
+    if (outputs[i] && !found && output_is_same(path, outputs[i])) found = outputs[i];
+    else free(outputs[i]);
+  return found;
+}
+
+static int check_inputs(const Options *options) {
+  const struct {
+    const char *path, *what;
+  } inputs[] = {{strcmp(options->input, "-") ? options->input : NULL, "the model"},
+                {options->weights, "the file of --weights"},
+                {options->costs, "the file of --costs"},
+                {options->machine, "the file of --machine"}};
+  int status = -1;
+  for (size_t i = 0; i < sizeof inputs / sizeof *inputs && status < 0; i++) {
+    char *output = inputs[i].path ? options_overwritten(options, inputs[i].path) : NULL;
+    if (output) status = options_misused("nnc", "'%s' would overwrite %s", output, inputs[i].what);
+    free(output);
+  }
+  return status;
 }
 
 static bool is_cuda(const char *target) { return strncmp(target, "cuda", strlen("cuda")) == 0; }   // and cuda-emu
@@ -325,14 +348,12 @@ static int check_far(const Options *options) {
   return -1;
 }
 
-// The header lies beside the library and must be neither it nor the model.
+// The header lies beside the library.
 static int check_header(const Options *options) {
   char *header = library_header_path(options->output);
-  bool is_library = !strcmp(header, options->output),
-       is_model = strcmp(options->input, "-") != 0 && same_file(options->input, header);
-  int status = is_library ? options_misused("nnc", "'%s' would be both the library and its header", header)
-               : is_model ? options_misused("nnc", "the library's header '%s' would overwrite the model", header)
-                          : -1;
+  int status = -1;
+  if (!strcmp(header, options->output))
+    status = options_misused("nnc", "'%s' would be both the library and its header", header);
   free(header);
   return status;
 }
@@ -376,13 +397,10 @@ static int check(Options *options) {
   if (!options->output) options->output = options->default_output = default_output(options->input, library);
   if (!text && strcmp(options->output, "-") == 0)
     return options_misused("nnc", "%s cannot be written to standard output", library ? "a library" : "an executable");
-  if (strcmp(options->input, "-") != 0 && same_file(options->input, options->output))
-    return options_misused("nnc", "'%s' would overwrite the model", options->output);
+  if ((status = check_inputs(options)) >= 0) return status;
   if (library && (status = check_header(options)) >= 0) return status;
   if (options->report && (options->emit < EMIT_plan || options->sweep))
     return options_misused("nnc", "--report shows the whole plan: not with --emit of an earlier stage");
-  if (options->report && same_file(options->input, options->report))
-    return options_misused("nnc", "'%s' would overwrite the model", options->report);
   if (options->report && strcmp(options->report, options->output) == 0)
     return options_misused("nnc", "--report and -o are both '%s'", options->report);
   if (options->write_dependencies && strcmp(options->output, "-") == 0)

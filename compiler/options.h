@@ -74,6 +74,8 @@ bool emits_program(const Options *options);   // an executable or a library, no 
 
 // Returns an exit status to stop with (--help, --version and mistakes, which are reported), or -1 to go on.
 int options_parse(int argc, char **argv, Options *options);
+// The file that would be written over `path`, by whatever name; NULL: none. Owned: free().
+char *options_overwritten(const Options *options, const char *path);
 void options_free(Options *options);
 
 // Rows that several commands have.
