@@ -312,9 +312,12 @@ static nnc_status check_input(nnc_net *net, const NncTensor *input, const nnc_te
 nnc_status model_check_inputs(nnc_net *net, const NncFunction *f, int n, const nnc_tensor *inputs, int64_t *records) {
   bool counted = *records > 0;
   if (!counted) *records = given_records(f, n, inputs);
-  for (int i = 0; i < n; i++)
+  for (int i = 0; i < n; i++) {
     if (!inputs[i].name || !find_input(f, inputs[i].name))
       return FAIL(NNC_ERROR_NAME, "%s has no input %s", f->name, inputs[i].name ? inputs[i].name : "without a name");
+    if (find_given(n, inputs, inputs[i].name) != &inputs[i])
+      return FAIL(NNC_ERROR_NAME, "%s is given twice", inputs[i].name);
+  }
   for (int i = 0; i < f->n_args; i++) {
     const NncTensor *input = &f->args[i];
     if (!is_input(input)) continue;

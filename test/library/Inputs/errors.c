@@ -110,6 +110,7 @@ static void test_steps(nnc_net *net) {
   nnc_tensor wrong[3] = {inputs[0], inputs[1], inputs[0]};
   expect(net, m->step(net, 2, NULL), NNC_ERROR_ARGUMENT, "NULL");
   expect(net, m->step(net, -1, inputs), NNC_ERROR_ARGUMENT, "NULL");
+  expect(net, m->step(net, 3, wrong), NNC_ERROR_NAME, "is given twice");
   double gradient[16 * 16];
   nnc_tensor value[2] = {{.name = "grad.linear.weight", .type = NNC_TYPE_F64, .data = gradient}};
   value[1] = value[0];
