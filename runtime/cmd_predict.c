@@ -309,6 +309,14 @@ static bool predict(const PredictOptions *o, const NncFunction *f, const InputSo
   return ok;
 }
 
+static bool outputs_spare(const PredictOptions *o) {
+  char *weights = o->weights ? xstrdup(o->weights) : checkpoint_default_path();
+  bool spared = output_path_check(o->outputs) && output_spares(o->outputs, o->inputs) &&
+                output_spares(o->outputs, weights);
+  free(weights);
+  return spared;
+}
+
 static bool predict_file(const PredictOptions *o, const NncFunction *f) {
   Safetensors in;
   Labels labels;
@@ -316,7 +324,7 @@ static bool predict_file(const PredictOptions *o, const NncFunction *f) {
   bool opened = false, own = strcmp(model_of(f), nnc_program.model) == 0;   // the program's labels are its classes
   if (!labels_open(&labels, o->labels)) return ranks_agree(false);
   if (!own && !o->labels) labels_close(&labels);
-  if ((o->outputs && !output_path_check(o->outputs)) || (o->inputs && !(opened = safetensors_open(o->inputs, &in)))) {
+  if ((o->outputs && !outputs_spare(o)) || (o->inputs && !(opened = safetensors_open(o->inputs, &in)))) {
     labels_close(&labels);
     return ranks_agree(false);
   }

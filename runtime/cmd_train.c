@@ -142,6 +142,13 @@ static bool start_values(Training *t) {
   return arena_push_persistent(&t->s.arena);
 }
 
+// A checkpoint may go over the one that it began with.
+static bool outputs_spare(const TrainOptions *o) {
+  const char *log = o->log && strcmp(o->log, "-") != 0 ? o->log : NULL;
+  return dataset_spared(o->data, o->save) && dataset_spared(o->data, log) && output_spares(log, o->save) &&
+         output_spares(log, o->weights) && output_spares(log, o->resume) && output_spares(log, "/proc/self/exe");
+}
+
 static bool open_training(Training *t) {
   TrainOptions *o = &t->o;
   if (!o->save) o->save = t->default_path = checkpoint_default_path();
@@ -154,6 +161,7 @@ static bool open_training(Training *t) {
   // what is resumed is checked when it is read
   bool goes_on = o->resume && (!*o->resume || strcmp(o->resume, o->save) == 0);
   if (is_first_rank() && t->default_path && !goes_on && !checkpoint_may_replace(o->save)) return false;
+  if (is_first_rank() && !outputs_spare(o)) return false;
   const NncFunction *eval = program_function("eval");
   bool validation = nnc_program.validation > 0 && nnc_program.n_data > 0;
   t->has_eval = eval && (validation || dataset_has_split("eval"));

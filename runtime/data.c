@@ -21,6 +21,23 @@ bool dataset_files_exist(const char *split, const char *folder) {
   return any;
 }
 
+static bool data_spared(const NncData *d, const char *folder, const char *path) {
+  bool spared = true;
+  for (int k = 0; k < d->n_files; k++) {
+    DataPaths paths = {0};
+    if (data_find(d->files[k], folder, &paths))
+      for (int i = 0; i < paths.n; i++) spared = spared && output_spares(path, paths.paths[i]);
+    data_paths_free(&paths);
+  }
+  return spared;
+}
+
+bool dataset_spared(const char *folder, const char *path) {
+  for (int i = 0; path && i < nnc_program.n_data; i++)
+    if (!data_spared(&nnc_program.data[i], folder, path)) return false;
+  return true;
+}
+
 const NncTensor *function_input(const NncFunction *f, const char *name) {
   for (int i = 0; i < f->n_args; i++)
     if (f->args[i].role == NNC_INPUT && strcmp(f->args[i].name, name) == 0) return &f->args[i];

@@ -35,6 +35,31 @@ char *output_real_name(const char *path) {
   return name;
 }
 
+// Of a file that need not be there: its folder's own name and its name there. Owned; NULL: there is no such folder.
+static char *place_of(const char *path) {
+  char *name = output_real_name(path), *slash = strrchr(name, '/'), *last = slash ? slash + 1 : name;
+  char *folder = realpath(slash == name ? "/"
+                          : slash       ? (*slash = 0, name)
+                                        : ".",
+                          NULL),
+       *place = folder ? xasprintf("%s/%s", folder, last) : NULL;
+  free(folder);
+  free(name);
+  return place;
+}
+
+bool output_is_same(const char *path, const char *other) {
+  struct stat a, b;
+  bool here = stat(path, &a) == 0, there = stat(other, &b) == 0;
+  if (here && there) return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+  if (here || there) return false;
+  char *place = place_of(path), *other_place = place_of(other);
+  bool same = place && other_place && strcmp(place, other_place) == 0;
+  free(place);
+  free(other_place);
+  return same;
+}
+
 bool output_is_special(const char *path) {
   struct stat found;
   return stat(path, &found) == 0 && !S_ISREG(found.st_mode) && !S_ISDIR(found.st_mode);

@@ -9,5 +9,7 @@
 char *output_real_name(const char *path);
 // Whether something other than a regular file or a folder is there (a device, a pipe), which a rename would replace.
 bool output_is_special(const char *path);
+// Both name one file, whether or not there is one yet.
+bool output_is_same(const char *path, const char *other);
 
 #endif

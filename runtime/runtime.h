@@ -323,6 +323,8 @@ void safetensors_keep_pending(void);
 void safetensors_unlink_pending(void);
 // its folder exists and can be written, and it is new or a regular file
 bool output_path_check(const char *path);
+// False, reported: what would be written is another file of this run. NULL: there is none.
+bool output_spares(const char *path, const char *read);
 
 // ---------------------------------------------------------------------------------------------------------------------
 // checkpoint.c: persistent values to and from files
@@ -552,6 +554,7 @@ bool dataset_load(const char *split, const NncFunction *f, const char *folder, D
 bool dataset_validation(const Dataset *train, const NncFunction *f, Dataset *out);
 bool dataset_has_split(const char *split);
 bool dataset_files_exist(const char *split, const char *folder);   // reports nothing
+bool dataset_spared(const char *folder, const char *path);         // output_spares, for every data file
 void dataset_free(Dataset *d);
 void dataset_shuffle(Dataset *d, uint64_t seed, uint64_t epoch);
 // Writes records [first, first + batch) of the order to the function's inputs; beyond the end repeats record `fill`.

@@ -61,6 +61,12 @@ static char *folder_of(const char *path) {
   return folder;
 }
 
+bool output_spares(const char *path, const char *read) {
+  if (!path || !read || !output_is_same(path, read)) return true;
+  report_error("cannot write %s: this run uses it for something else", path);
+  return false;
+}
+
 bool output_path_check(const char *path) {
   char *real = output_real_name(path), *folder = folder_of(real);
   struct stat st;
@@ -79,6 +85,9 @@ bool output_path_check(const char *path) {
     ok = false;
   } else if (output_is_special(path)) {
     report_error("cannot write %s: it is not a regular file", path);
+    ok = false;
+  } else if (output_is_same(path, "/proc/self/exe")) {
+    report_error("cannot write %s: it is this program", path);
     ok = false;
   }
   free(folder);
