@@ -58,7 +58,10 @@ static void add_results(RecomputeGraph *g, int i) {
   }
   for (intptr_t r = 0; r < mlirOperationGetNumResults(op); r++) {
     RecomputeValue *v = &g->values[add_value(g, mlirOperationGetResult(op, r), i)];
-    v->source_only = v->available = sources;
+    v->source_only = sources;
+    // A parameter in parts counts as the argument it is on one rank, or the two programs' kernels would differ, and
+    // with them the order of sums: `fetch` gathers it again for whoever reads it.
+    v->available = sources || plan_is_fetch(op);
     v->random = sources && random;
     if (kind == NN_KIND_VIEW && nn_is_alias(op)) {
       const RecomputeValue *x = &g->values[g->operands[g->first_operand[i]]];
