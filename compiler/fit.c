@@ -119,5 +119,9 @@ bool fit_search(int64_t bytes, int64_t start, FitPlanFn plan, void *context, Fit
   bool found = search_multiples(1, bytes, start, plan, context, best, next);
   if (next->value == 0 || next->arena) return found;
   int64_t step = step_of_programs(plan, context, start);
-  return step == 1 ? found : search_multiples(step, bytes, start, plan, context, best, next);
+  if (step == 1) return found;
+  FitPlan other = {0}, other_next = {0};
+  bool found_other = search_multiples(step, bytes, start, plan, context, &other, &other_next);
+  if (!found || (found_other && other.value > best->value)) *best = other, *next = other_next;
+  return found || found_other;
 }

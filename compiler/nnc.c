@@ -432,7 +432,7 @@ typedef struct Fit {
   const Options *options;
   AstFile *file;
   int64_t bytes;
-  Diagnostics *first;   // told where no value is a program
+  Diagnostics *told;   // where no value is a program
   FILE *unheard;
   bool tells;
 } Fit;
@@ -495,7 +495,7 @@ static bool plan_value(void *context, FitPlan *plan) {
       (Define){.name = o.fit, .text = text, .number = (double)plan->value, .is_number = true};
   if (plan->rough) o.emit = EMIT_problem;   // what is behind the order is left out
   // What is wrong with a value is no mistake of the user's, unless all are.
-  Diagnostics *d = fit->tells ? fit->first : diag_create(fit->unheard, o.color, 1);
+  Diagnostics *d = fit->tells ? fit->told : diag_create(fit->unheard, o.color, 1);
   AstFile *file = fit->tells ? fit->file : ast_parse(d, o.input);
   MlirContext ctx = context_create(&o);
   diag_attach(d, ctx);
@@ -541,11 +541,7 @@ static bool fit_dimension(const Options *options, Diagnostics *d) {
   AstFile *file = ast_parse(d, options->input);
   char *unheard = NULL;   // memory: an open file more, and a plan might lack one
   size_t length;
-  Fit fit = {.options = options,
-             .file = file,
-             .bytes = bytes,
-             .first = d,
-             .unheard = open_memstream(&unheard, &length)};
+  Fit fit = {.options = options, .file = file, .bytes = bytes, .told = d, .unheard = open_memstream(&unheard, &length)};
   if (!fit.unheard) abort();
   FitPlan best = {0}, next = {0};
   bool ok = file && diag_error_count(d) == 0 &&
@@ -650,8 +646,6 @@ static int check_fit(const Options *options, bool fits) {
     if (!strcmp(options->defines.list[i].name, options->fit))
       return options_misused("nnc", "-D %s=… and --dim=%s: nnc fit looks for that value itself", options->fit,
                              options->fit);
-  if (!options->default_output)
-    return options_misused("nnc", "nnc fit compiles nothing: -o %s has no meaning", options->output);
   int64_t bytes;
   double percent;
   if (!options->memory_budget || !parse_bytes(options->memory_budget, &bytes, &percent) || bytes <= 0)
@@ -659,6 +653,8 @@ static int check_fit(const Options *options, bool fits) {
   if (strcmp(options->input, "-") == 0) return options_misused("nnc", "nnc fit reads the file several times: not '-'");
   if (options->emit != EMIT_exe || options->sweep || options->report || options->remat || options->max_overhead)
     return options_misused("nnc", "nnc fit plans without recomputation and writes nothing but its answer");
+  if (!options->default_output)
+    return options_misused("nnc", "nnc fit compiles nothing: -o %s has no meaning", options->output);
   return -1;
 }
 

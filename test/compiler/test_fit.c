@@ -8,7 +8,7 @@
 typedef struct Model {
   int64_t stays, each, most;   // most: no program has more
   int64_t apart;               // bytes that stay, too, which a plan does not tell
-  int64_t step;                // only multiples are programs; 0: all values
+  int64_t step, all;           // only multiples are programs, and what is at most `all`; 0: all values
   pid_t here;
   bool dies;   // the process beside
   int plans;
@@ -20,7 +20,7 @@ static bool plan(void *context, FitPlan *p) {
   if (m->dies && getpid() != m->here) _exit(1);
   p->stays = m->stays;
   p->arena = m->stays + m->apart + m->each * p->value + (p->rough ? m->each / 2 : 0);
-  return p->value <= m->most && (!m->step || p->value % m->step == 0);
+  return p->value <= m->most && (!m->step || p->value % m->step == 0 || p->value <= m->all);
 }
 
 static void check_search(Model m, int64_t bytes, int64_t expected, int plans) {
@@ -28,13 +28,14 @@ static void check_search(Model m, int64_t bytes, int64_t expected, int plans) {
   m.here = getpid();
   bool found = fit_search(bytes, 32, plan, &m, &best, &next);
   CHECK(found == (expected > 0), "%lld bytes", (long long)bytes);
+  CHECK(m.plans <= plans, "%d plans", m.plans);
+  if (!found) CHECK(best.value == (m.step ? m.step : 1), "%lld does not fit", (long long)best.value);
   if (!found) return;
-  CHECK(best.value == expected && next.value == expected + (m.step ? m.step : 1), "%lld, %lld instead of %lld",
-        (long long)best.value, (long long)next.value, (long long)expected);
+  CHECK(best.value == expected && next.value == expected + (m.step && !m.all ? m.step : 1),
+        "%lld, %lld instead of %lld", (long long)best.value, (long long)next.value, (long long)expected);
   CHECK(best.arena == m.stays + m.apart + m.each * expected, "arena %lld", (long long)best.arena);
   CHECK(next.arena == (expected < m.most ? m.stays + m.apart + m.each * next.value : 0), "next %lld",
         (long long)next.arena);
-  CHECK(m.plans <= plans, "%d plans", m.plans);
 }
 
 int main(void) {
@@ -53,5 +54,6 @@ int main(void) {
   check_search((Model){.stays = 1000, .each = 10, .most = 1000000, .step = 8}, 2345, 128, 32);
   check_search((Model){.stays = 1000, .each = 10, .most = 1000000, .step = 32}, 1300, 0, 60);
   check_search((Model){.stays = 1000, .each = 10, .most = 64, .step = 4}, 2345, 64, 32);
+  check_search((Model){.stays = 1000, .each = 10, .most = 8, .step = 32, .all = 8}, 1320, 8, 60);
   return check_report();
 }
