@@ -72,12 +72,16 @@ static OnednnLayout room(OnednnLayout *layout) {
 
 bool onednn_layout_by_tag(OnednnLayout *layout, int n, const dnnl_dims_t dims, dnnl_data_type_t type,
                           dnnl_format_tag_t tag) {
-  return dnnl_memory_desc_init_by_tag(room(layout), n, dims, type, tag) == dnnl_success;
+  bool ok = dnnl_memory_desc_init_by_tag(room(layout), n, dims, type, tag) == dnnl_success;
+  if (!ok) onednn_layout_drop(layout);
+  return ok;
 }
 
 bool onednn_layout_by_strides(OnednnLayout *layout, int n, const dnnl_dims_t dims, dnnl_data_type_t type,
                               const dnnl_dims_t strides) {
-  return dnnl_memory_desc_init_by_strides(room(layout), n, dims, type, strides) == dnnl_success;
+  bool ok = dnnl_memory_desc_init_by_strides(room(layout), n, dims, type, strides) == dnnl_success;
+  if (!ok) onednn_layout_drop(layout);
+  return ok;
 }
 
 void onednn_layout_copy(OnednnLayout *layout, OnednnLayoutOfDesc from) { *room(layout) = *from; }

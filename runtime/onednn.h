@@ -15,7 +15,8 @@ typedef dnnl_memory_desc_t *OnednnLayout;
 typedef const dnnl_memory_desc_t *OnednnLayoutOfDesc;
 #endif
 
-// Each gives up what *layout was before. dims and strides: n of them, the strides in elements. False: invalid.
+// Each gives up what *layout was before. dims and strides: n of them, the strides in elements. False: invalid, and not
+// described.
 bool onednn_layout_by_tag(OnednnLayout *layout, int n, const dnnl_dims_t dims, dnnl_data_type_t type,
                           dnnl_format_tag_t tag);
 bool onednn_layout_by_strides(OnednnLayout *layout, int n, const dnnl_dims_t dims, dnnl_data_type_t type,
