@@ -222,10 +222,14 @@ static bool unknown_machine(Diagnostics *d, const char *name, const char *folder
   return false;
 }
 
+bool machine_is_file(const char *name) {
+  size_t length = strlen(name);
+  return strchr(name, '/') || (length > 5 && strcmp(name + length - 5, ".json") == 0);
+}
+
 bool machine_read(Diagnostics *d, const char *name, Machine *machine) {
   Reader r = {.d = d, .ok = true};
-  size_t length = strlen(name);
-  bool is_file = strchr(name, '/') || (length > 5 && strcmp(name + length - 5, ".json") == 0);
+  bool is_file = machine_is_file(name);
   char *folder = machines_folder(), *inside = text_format("%s/%s.json", folder, name),
        *path = is_file ? copy_string(name) : inside;
   if (!is_file && access(path, R_OK) != 0) {

@@ -6,8 +6,9 @@
 #include "codegen/codegen.h"
 #include "compiler/diagnostics.h"
 
-// `name` is a file when it has a slash or ends in .json, else one of the descriptions installed with nnc. False:
-// reported.
+// `name` is a file when it has a slash or ends in .json, else one of the descriptions installed with nnc.
+bool machine_is_file(const char *name);
+// False: reported.
 bool machine_read(Diagnostics *d, const char *name, Machine *machine);
 
 typedef struct CostFile {

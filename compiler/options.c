@@ -9,6 +9,7 @@
 
 #include "codegen/codegen.h"
 #include "codegen/library.h"
+#include "compiler/cost_files.h"
 #include "compiler/elaborate.h"
 #include "compiler/layer_help.h"
 #include "runtime/output.h"
@@ -278,16 +279,36 @@ static char *default_output(const char *input, bool library) {
   return dot && dot != name ? text_format("%.*s", (int)(dot - name), name) : copy_string("a.out");
 }
 
+enum { OUTPUTS = 4 };
+
+// The names of all that is written, NULL for what is not. Owned: free().
+static void list_outputs(const Options *options, char *outputs[OUTPUTS]) {
+  outputs[0] = strcmp(options->output, "-") ? copy_string(options->output) : NULL;
+  outputs[1] = options->report ? copy_string(options->report) : NULL;
+  outputs[2] = options->write_dependencies ? text_format("%s.d", options->output) : NULL;
+  outputs[3] = options->emit == EMIT_library ? library_header_path(options->output) : NULL;
+}
+
 char *options_overwritten(const Options *options, const char *path) {
-  char *outputs[] = {strcmp(options->output, "-") ? copy_string(options->output) : NULL,
-                     options->report ? copy_string(options->report) : NULL,
-                     options->write_dependencies ? text_format("%s.d", options->output) : NULL,
-                     options->emit == EMIT_library ? library_header_path(options->output) : NULL};
-  char *found = NULL;
-  for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++)
+  char *outputs[OUTPUTS], *found = NULL;
+  list_outputs(options, outputs);
+  for (int i = 0; i < OUTPUTS; i++)
     if (outputs[i] && !found && output_is_same(path, outputs[i])) found = outputs[i];
     else free(outputs[i]);
   return found;
+}
+
+static int check_outputs(const Options *options) {
+  static const char *const what[OUTPUTS] = {"-o", "--report", "-MD", "the library's header"};
+  char *outputs[OUTPUTS];
+  int status = -1;
+  list_outputs(options, outputs);
+  for (int i = 0; i < OUTPUTS; i++)
+    for (int j = 0; j < i && status < 0; j++)
+      if (outputs[i] && outputs[j] && output_is_same(outputs[i], outputs[j]))
+        status = options_misused("nnc", "%s and %s are both '%s'", what[i], what[j], outputs[i]);
+  for (int i = 0; i < OUTPUTS; i++) free(outputs[i]);
+  return status;
 }
 
 static int check_inputs(const Options *options) {
@@ -296,7 +317,8 @@ static int check_inputs(const Options *options) {
   } inputs[] = {{strcmp(options->input, "-") ? options->input : NULL, "the model"},
                 {options->weights, "the file of --weights"},
                 {options->costs, "the file of --costs"},
-                {options->machine, "the file of --machine"}};
+                {options->machine && machine_is_file(options->machine) ? options->machine : NULL,
+                 "the file of --machine"}};
   int status = -1;
   for (size_t i = 0; i < sizeof inputs / sizeof *inputs && status < 0; i++) {
     char *output = inputs[i].path ? options_overwritten(options, inputs[i].path) : NULL;
@@ -399,10 +421,9 @@ static int check(Options *options) {
     return options_misused("nnc", "%s cannot be written to standard output", library ? "a library" : "an executable");
   if ((status = check_inputs(options)) >= 0) return status;
   if (library && (status = check_header(options)) >= 0) return status;
+  if ((status = check_outputs(options)) >= 0) return status;
   if (options->report && (options->emit < EMIT_plan || options->sweep))
     return options_misused("nnc", "--report shows the whole plan: not with --emit of an earlier stage");
-  if (options->report && strcmp(options->report, options->output) == 0)
-    return options_misused("nnc", "--report and -o are both '%s'", options->report);
   if (options->write_dependencies && strcmp(options->output, "-") == 0)
     return options_misused("nnc", "-MD needs an output file: give one with -o");
   if ((options->offload || options->homes) && options->memory_budget)
