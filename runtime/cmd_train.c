@@ -146,7 +146,7 @@ static bool start_values(Training *t) {
 static bool outputs_spare(const TrainOptions *o) {
   const char *log = o->log && strcmp(o->log, "-") != 0 ? o->log : NULL;
   return dataset_spared(o->data, o->save) && dataset_spared(o->data, log) && output_spares(log, o->save) &&
-         output_spares(log, o->weights) && output_spares(log, o->resume) && output_spares(log, "/proc/self/exe");
+         output_spares(log, o->weights) && output_spares(log, o->resume);
 }
 
 static bool open_training(Training *t) {

@@ -23,7 +23,7 @@ typedef enum nnc_status {
   NNC_ERROR_ARGUMENT,     // NULL where something is needed, a number out of range, an instance of another model
   NNC_ERROR_BUSY,         // the instance is in use, by another thread or by what has called this
   NNC_ERROR_BROKEN,       // a call before has left the instance unusable
-  NNC_ERROR_NAME,         // there is no such tensor, number, or input
+  NNC_ERROR_NAME,         // there is no such tensor, number, or input, or it is there twice
   NNC_ERROR_TYPE,         // the type of its elements cannot be converted
   NNC_ERROR_SHAPE,        // or number of records, or bytes
   NNC_ERROR_VALUE,        // a class or an index that is out of range

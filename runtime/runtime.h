@@ -323,8 +323,8 @@ void safetensors_keep_pending(void);
 void safetensors_unlink_pending(void);
 // its folder exists and can be written, and it is new or a regular file
 bool output_path_check(const char *path);
-// False, reported: what would be written is another file of this run. NULL: there is none.
-bool output_spares(const char *path, const char *read);
+// False, reported: what would be written is another file of this run, or the program itself. NULL: there is none.
+bool output_spares(const char *path, const char *other);
 
 // ---------------------------------------------------------------------------------------------------------------------
 // checkpoint.c: persistent values to and from files

@@ -61,8 +61,16 @@ static char *folder_of(const char *path) {
   return folder;
 }
 
-bool output_spares(const char *path, const char *read) {
-  if (!path || !read || !output_is_same(path, read)) return true;
+static bool spares_program(const char *path) {
+  if (!output_is_same(path, "/proc/self/exe")) return true;
+  report_error("cannot write %s: it is this program", path);
+  return false;
+}
+
+bool output_spares(const char *path, const char *other) {
+  if (!path) return true;
+  if (!spares_program(path)) return false;
+  if (!other || !output_is_same(path, other)) return true;
   report_error("cannot write %s: this run uses it for something else", path);
   return false;
 }
@@ -86,9 +94,8 @@ bool output_path_check(const char *path) {
   } else if (output_is_special(path)) {
     report_error("cannot write %s: it is not a regular file", path);
     ok = false;
-  } else if (output_is_same(path, "/proc/self/exe")) {
-    report_error("cannot write %s: it is this program", path);
-    ok = false;
+  } else {
+    ok = spares_program(path);
   }
   free(folder);
   free(real);
