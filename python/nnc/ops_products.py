@@ -7,7 +7,7 @@ import re
 import torch
 
 from .text import Const, Expr, Op, as_expr, call
-from .torch_ops import TABLE, Known, Unsupported, dropout, need, op, scaled
+from .torch_ops import TABLE, Known, Unsupported, dropout, need, op, order, scaled
 
 
 @op('linalg_cholesky', 'cholesky')
@@ -66,7 +66,7 @@ def bilinear(t, x, y, weight, bias):
 def cdist(t, x, y, p=2.0, mode=None):
     a, b = t.shape(x), t.shape(y)
     apart = Op('-', [call('reshape', x, a[:-1] + [1, a[-1]]), call('reshape', y, b[:-2] + [1] + b[-2:])])
-    return call('norm', apart, p=(p, 2), axes=-1)
+    return call('norm', apart, p=(order(p), 2), axes=-1)
 
 
 @op('scaled_dot_product_attention')

@@ -611,9 +611,15 @@ def logsumexp(t, x, dims, keepdim=False):
     return call('logsumexp', x, axes=axes_of(dims, len(t.shape(x))), keepdims=(bool(keepdim), False))
 
 
+def order(p: float) -> float | str:
+    """The order of a norm: the language writes that of the largest absolute value "inf"."""
+    need(p > 0, f'a norm of order {p:g}: sum(x != 0) is that of order 0, amin(abs(x)) that of order -inf')
+    return 'inf' if p == math.inf else p
+
+
 @op('linalg_vector_norm')
 def vector_norm(t, x, p=2, dims=None, keepdim=False, dtype=None):
-    return call('norm', x, p=(p, 2), axes=(axes_of(dims, len(t.shape(x))), None), keepdims=(bool(keepdim), False))
+    return call('norm', x, p=(order(p), 2), axes=(axes_of(dims, len(t.shape(x))), None), keepdims=(bool(keepdim), False))
 
 
 # --- reductions and products --------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+INFINITE = float('inf')
 draw = torch.Generator().manual_seed(7)
 
 
@@ -358,14 +359,15 @@ TENSORS = {
     'argmax, argmin': lambda: [(lambda x: x.argmax(1) + x.argmin(dim=1) + x.argmax(), r(3, 5)), (lambda x: x * x.argmax(1, keepdim=True), r(3, 5))],
     'logsumexp': lambda: [(lambda x: x.logsumexp(1), r(3, 5))],
     'cumsum, cumprod, cummax, logcumsumexp': lambda: [(lambda x: x.cumsum(1) + x.cumprod(0) + x.cummax(1)[0] + x.logcumsumexp(1), r(3, 5))],
-    'norm': lambda: [(lambda x: x.norm(), r(3, 5)), (lambda x: x.norm(dim=-1), r(3, 5)), (lambda x: torch.linalg.norm(x, dim=1, keepdim=True), r(3, 5)), (lambda x: torch.linalg.vector_norm(x, 1), r(3, 5)), (lambda x: torch.norm(x, p=3, dim=1), r(3, 5))],
+    'norm': lambda: [(lambda x: x.norm(), r(3, 5)), (lambda x: x.norm(dim=-1), r(3, 5)), (lambda x: torch.linalg.norm(x, dim=1, keepdim=True), r(3, 5)), (lambda x: torch.linalg.vector_norm(x, 1), r(3, 5)), (lambda x: torch.norm(x, p=3, dim=1), r(3, 5)),
+                     (lambda x: x.norm(INFINITE, dim=1) + F.normalize(x, p=INFINITE).T, r(3, 3)), (lambda x, y: F.pairwise_distance(x, y, p=INFINITE) + torch.dist(x, y, INFINITE), r(3, 5), r(3, 5))],
     'tril, triu': lambda: [(lambda x: x.tril() + x.triu(1), r(2, 4, 4))],
     'diagonal, diag, trace': lambda: [(lambda x: x.diagonal() + torch.diag(x) + x.trace(), r(4, 4)), (torch.diag, r(4)), (lambda x: torch.diag_embed(x), r(2, 4))],
     'outer, dot, mv': lambda: [(lambda x, y: torch.outer(x, y) + x.dot(y) + torch.outer(x, y).mv(y), r(4), r(4))],
     'recurrent layers with a state': lambda: [(Use(lambda m, x, h, c: m(x, (h, c)), nn.LSTM(4, 5, 2)), r(3, 2, 4), r(2, 2, 5), r(2, 2, 5)), (Use(lambda m, x, h: m(x, h)[0], nn.GRU(4, 5, bidirectional=True)), r(3, 2, 4), r(2, 2, 5)),
                                               (Use(lambda m, x: m(x)[0][:, -1], nn.LSTM(4, 5, 2, dropout=0.1, batch_first=True)), r(2, 3, 4)), (nn.GRU(4, 5), r(3, 4))],
     'packed sequences': lambda: [(Use(lambda m, x, n: m(nn.utils.rnn.pack_padded_sequence(x, n, batch_first=True))[1], nn.GRU(4, 5, batch_first=True)), r(2, 3, 4), torch.tensor([3, 2]))],
-    'cdist': lambda: [(torch.cdist, r(2, 4, 3), r(2, 5, 3)), (lambda x, y: torch.cdist(x, y, p=1), r(4, 3), r(5, 3))],
+    'cdist': lambda: [(torch.cdist, r(2, 4, 3), r(2, 5, 3)), (lambda x, y: torch.cdist(x, y, p=1), r(4, 3), r(5, 3)), (lambda x, y: torch.cdist(x, y, p=INFINITE), r(4, 3), r(5, 3))],
     'cross': lambda: [(lambda x, y: torch.linalg.cross(x, y), r(4, 3), r(4, 3))],
     'kron': lambda: [(torch.kron, r(2, 3), r(3, 2))],
     'tensordot': lambda: [(lambda x, y: torch.tensordot(x, y, dims=([1], [0])), r(2, 3, 4), r(3, 5))],
