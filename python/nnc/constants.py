@@ -1,10 +1,14 @@
 """Constant tensors as expressions: a number, a row of numbers that counts up, a state that is filled from the weights file."""
 from __future__ import annotations
 
+import math
+
 import torch
 
 from .text import Call, Const, Expr, List, Op, Param, Statement, Var, call, transform, walk
 from .torch_ops import Known, dtype_name
+
+OF_FINITE = ('*', '/', '//', '%', '**', '==', '!=')     # what 1e30 in place of an infinity is seen in
 
 
 class Constants:
@@ -76,3 +80,14 @@ def counting(t: torch.Tensor) -> Expr | None:
     if start:
         e = Op('+', [e, Const(start)])
     return e if t.dim() == 1 else call('reshape', e, list(t.shape))
+
+
+def refused_number(e: Expr) -> tuple[str, str] | None:
+    """A number in e that the language does not have, and what to write instead. 1e30 does in place of an infinity that masks, bounds or is compared by size."""
+    values = [c.value for c in walk(e) if isinstance(c, Const) and isinstance(c.value, float)]
+    if any(math.isnan(v) for v in values):
+        return 'NaN', 'the language has none: another number'
+    for x in walk(e):
+        if isinstance(x, Op) and x.op in OF_FINITE and any(isinstance(c, Const) and isinstance(c.value, float) and math.isinf(c.value) for c in walk(x)):
+            return f'an infinity beside {x.op}', 'the language has none: a finite number, or torch.isinf in place of a comparison'
+    return None

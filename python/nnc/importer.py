@@ -14,11 +14,11 @@ import torch
 
 from . import gradients, torch_ops
 from .blocks import Builder
-from .constants import Constants
+from .constants import Constants, refused_number
 from .dims import NAMES
 from .loss import Loss
 from .program import block_text, model_text
-from .regions import Region, RegionCall, Translator, any_draws, connect, in_training_only, tree
+from .regions import Problem, Region, RegionCall, Translator, any_draws, connect, in_training_only, tree
 from .safetensors import save
 from .sizes import generalise
 from .text import RESERVED, Call, Expr, Param, Statement, Value, Var, measured, snake_case, walk
@@ -110,6 +110,8 @@ def convert_once(module: torch.nn.Module, args: tuple, kwargs: dict, name: str |
     outputs = [output(root, translator.value(o)) for o in traced.outputs if isinstance(o, torch.fx.Node)]
     constants = Constants({n: t for n, t in traced.buffers.values()})
     each_region(root, lambda r: constants.replace([s for s in r.statements if not isinstance(s.expr, RegionCall)], r.path))
+    if problems := number_problems(root):
+        raise ImportFailed(problems_text(problems))
     connect(root, outputs)
     inputs = [translator.values[n].value for n in traced.inputs]
     model_name, called = snake_case(name or type(module).__name__), functions_called(root)
@@ -166,6 +168,12 @@ def each_region(region: Region, f: Callable) -> None:
     for i in region.items:
         if isinstance(i, Region):
             each_region(i, f)
+
+
+def number_problems(root: Region) -> list[Problem]:
+    statements: list[Statement] = []
+    each_region(root, lambda r: statements.extend(s for s in r.statements if not isinstance(s.expr, RegionCall)))
+    return [Problem(refused[0], s.where, refused[1]) for s in statements if (refused := refused_number(s.expr))]
 
 
 def functions_called(root: Region) -> set:

@@ -242,7 +242,7 @@ def number(v: Any) -> str:
     if isinstance(v, int):
         return str(v)
     if math.isinf(v):
-        return '1e30' if v > 0 else '-1e30'     # the language has no infinity; a softmax makes the same zeros of it
+        return '1e30' if v > 0 else '-1e30'     # the language has no infinity; a softmax makes the same zeros of it (constants.refused_number)
     s = repr(float(v))
     if re.fullmatch(r'-?\d+e-?\d+', s):
         return re.sub(r'e-0*', 'e-', s)

@@ -297,6 +297,7 @@ def mask_of_gradient(layer):
     return layer
 
 
+INFINITE = float('inf')
 REFUSED = {
     'average': (lambda: Layer(Average()), r'in f \(Average\): writes the buffer f.center'), 'noise': (lambda: Noise(), 'a module of its own'), 'straight through': (lambda: Layer(StraightThrough.apply), r'StraightThrough.*\.detach\(\)'),
     'hook': (lambda: Layer(hooked), 'register_hook.*detach'), 'hook of a parameter': (lambda: mask_of_gradient(Layer(torch.tanh)), 'a.weight: has a hook'), 'detach_': (lambda: Layer(lambda y: y.square().detach_() + y), r'y = x\.detach\(\)'),
@@ -305,6 +306,9 @@ REFUSED = {
     'within torch': (lambda: Layer(lambda y: torch.cat([y, y.sum()])), r'test_modules.py:\d+: .*torch.cat.*: torch.export cannot trace it: RuntimeError: zero-dimensional'),
     'softplus': (lambda: Layer(nn.Softplus(threshold=1)), 'threshold below 20'), 'bits': (lambda: Layer(lambda y: y * (y.long() & 3)), 'integers'), 'towards zero': (lambda: Layer(lambda y: y * torch.div(y.long(), 3, rounding_mode='trunc')), 'x // y'),
     'running instance norm': (lambda: Layer(nn.Sequential(nn.Unflatten(0, (1, 4)), nn.InstanceNorm1d(4, track_running_stats=True))), 'track_running_stats=False'),
+    'order 0': (lambda: Layer(lambda y: y.norm(0, dim=1)), r'test_modules.py:\d+: .*order 0: sum'), 'order -inf': (lambda: Layer(lambda y: y.norm(-INFINITE, dim=1)), 'order -inf'),
+    'cdist of order 0': (lambda: Layer(lambda y: torch.cdist(y, y, p=0)), 'order 0'), 'not a number': (lambda: Layer(lambda y: torch.where(y > 0, y, float('nan'))), r'test_modules.py:\d+: NaN'),
+    'times infinity': (lambda: Layer(lambda y: y * INFINITE), r'beside \*'), 'equals infinity': (lambda: Layer(lambda y: torch.where(y == INFINITE, 0, y)), 'torch.isinf'),
     'spectral norm': (lambda: Layer(nn.utils.parametrizations.spectral_norm(nn.Linear(5, 5))), r'\(_SpectralNorm\): writes the buffer'),
 }
 
