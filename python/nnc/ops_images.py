@@ -1,10 +1,29 @@
 """Operations on images and other signals: convolutions, pools, borders, sizes."""
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Any, Callable
 
-from .text import Const, Expr, Index, Op, Param, call
-from .torch_ops import axis, need, op, pair, same_module
+from .text import Const, Expr, Index, Op, Param, Value, call
+from .torch_ops import Context, axis, need, op, pair, same_module
+
+
+def op_of_images(rank: int, *names: str):
+    """An operation on x[N, C, and `rank` axes]. What torch gives it without N, or with several axes before the channels, gets one for it."""
+    def register(f: Callable):
+        def with_batch(t, x, *rest):
+            shape = t.shape(x)
+            before = len(shape) - rank - 1
+            if before == 1:
+                return f(t, x, *rest)
+            batch = [math.prod(shape[:before])]
+            images = t.let(call('reshape', x, batch + shape[before:]), batch + shape[before:], t.dtype(x))
+            inner = Context([Value(batch + t.out.shape[before:], t.out.dtype)], t.training, t.where, t.wide)
+            y = f(inner, images, *rest)
+            t.before += inner.before
+            return call('reshape', y, t.out.shape)
+        return op(*names)(with_batch)
+    return register
 
 
 def layer_or_weight(t, x, weight, bias, fn: str, channels: int, names: dict) -> Expr:
@@ -26,9 +45,9 @@ def convolution(rank: int):
     return f
 
 
-op('conv1d')(convolution(1))
-op('conv2d')(convolution(2))
-op('conv3d')(convolution(3))
+op_of_images(1, 'conv1d')(convolution(1))
+op_of_images(2, 'conv2d')(convolution(2))
+op_of_images(3, 'conv3d')(convolution(3))
 
 
 def transposed(rank: int):
@@ -39,9 +58,9 @@ def transposed(rank: int):
     return f
 
 
-op('conv_transpose1d')(transposed(1))
-op('conv_transpose2d')(transposed(2))
-op('conv_transpose3d')(transposed(3))
+op_of_images(1, 'conv_transpose1d')(transposed(1))
+op_of_images(2, 'conv_transpose2d')(transposed(2))
+op_of_images(3, 'conv_transpose3d')(transposed(3))
 
 
 @op('conv_tbc')
@@ -53,40 +72,45 @@ def conv_tbc(t, x, weight, bias, pad):
 
 # --- windows ------------------------------------------------------------------------------------------------------------
 
-def rank_of(t, x) -> int:
-    return len(t.shape(x)) - 2
+def max_pool(rank: int):
+    def f(t, x, kernel, stride, padding, dilation, ceil_mode):
+        kernel, stride = pair(kernel, rank), pair(stride, rank) if stride else pair(kernel, rank)
+        return call('maxpool', x, kernel, **({} if stride == kernel else {'stride': stride}), padding=(pair(padding, rank), 0), dilation=(pair(dilation, rank), 1),
+                    ceil_mode=(ceil_mode, False))
+    return f
 
 
-@op(*(f'max_pool{n}d' + end for n in (1, 2, 3) for end in ('', '_with_indices')))
-def max_pool(t, x, kernel, stride, padding, dilation, ceil_mode):
-    n = rank_of(t, x)
-    kernel, stride = pair(kernel, n), pair(stride, n) if stride else pair(kernel, n)
-    return call('maxpool', x, kernel, **({} if stride == kernel else {'stride': stride}), padding=(pair(padding, n), 0), dilation=(pair(dilation, n), 1), ceil_mode=(ceil_mode, False))
+def avg_pool(rank: int):
+    def f(t, x, kernel, stride, padding, ceil_mode, count_include_pad, divisor=None):
+        need(divisor is None, 'avg_pool2d with divisor_override: multiply the result')
+        kernel, stride = pair(kernel, rank), pair(stride, rank) if stride else pair(kernel, rank)
+        pads = pair(padding, rank) != 0
+        return call('avgpool', x, kernel, **({} if stride == kernel else {'stride': stride}), padding=(pair(padding, rank), 0),
+                    include_pad=(count_include_pad or not pads, True), ceil_mode=(ceil_mode, False))
+    return f
 
 
-@op('avg_pool1d', 'avg_pool2d', 'avg_pool3d')
-def avg_pool(t, x, kernel, stride, padding, ceil_mode, count_include_pad, divisor=None):
-    need(divisor is None, 'avg_pool2d with divisor_override: multiply the result')
-    n = rank_of(t, x)
-    kernel, stride = pair(kernel, n), pair(stride, n) if stride else pair(kernel, n)
-    pads = pair(padding, n) != 0
-    return call('avgpool', x, kernel, **({} if stride == kernel else {'stride': stride}), padding=(pair(padding, n), 0), include_pad=(count_include_pad or not pads, True), ceil_mode=(ceil_mode, False))
+def adaptive_avg_pool(rank: int):
+    def f(t, x, size):
+        size = t.out.shape[2:]
+        if all(s == 1 for s in size):
+            return call('mean', x, axes=list(range(2, rank + 2)) if rank > 1 else -1, keepdims=(True, False))
+        return x if size == t.shape(x)[2:] else call('adaptive_avgpool', x, pair(size))
+    return f
 
 
-@op('adaptive_avg_pool1d', 'adaptive_avg_pool2d', 'adaptive_avg_pool3d', '_adaptive_avg_pool2d')
-def adaptive_avg_pool(t, x, size):
-    shape, n = t.shape(x), rank_of(t, x)
-    size = t.out.shape[-n:]
-    if all(s == 1 for s in size):
-        return call('mean', x, axes=list(range(2, len(shape))) if n > 1 else -1, keepdims=(True, False))
-    return x if size == shape[-n:] else call('adaptive_avgpool', x, pair(size))
+def adaptive_max_pool(rank: int):
+    def f(t, x, size):
+        size = t.out.shape[2:]
+        return call('adaptive_maxpool', x, pair(size) if size != t.shape(x)[2:] else size)
+    return f
 
 
-@op('adaptive_max_pool1d', 'adaptive_max_pool2d', 'adaptive_max_pool3d')
-def adaptive_max_pool(t, x, size):
-    shape, n = t.shape(x), rank_of(t, x)
-    size = t.out.shape[-n:]
-    return call('adaptive_maxpool', x, pair(size) if size != shape[-n:] else size)
+for _rank in (1, 2, 3):
+    op_of_images(_rank, f'max_pool{_rank}d', f'max_pool{_rank}d_with_indices')(max_pool(_rank))
+    op_of_images(_rank, f'avg_pool{_rank}d')(avg_pool(_rank))
+    op_of_images(_rank, f'adaptive_avg_pool{_rank}d', f'_adaptive_avg_pool{_rank}d')(adaptive_avg_pool(_rank))
+    op_of_images(_rank, f'adaptive_max_pool{_rank}d')(adaptive_max_pool(_rank))
 
 
 # --- sizes and borders ----------------------------------------------------------------------------------------------------
@@ -95,7 +119,7 @@ def interpolation(mode: str):
     def f(t, x, size, *rest):
         corners = rest[0] if rest and isinstance(rest[0], bool) else False
         factors = next((r for r in rest if isinstance(r, (list, tuple))), None)
-        given = {'scale_factor': pair(factors, len(factors))} if factors else {'size': pair(t.out.shape[2:], rank_of(t, x))}
+        given = {'scale_factor': pair(factors, len(factors))} if factors else {'size': pair(t.out.shape[2:], len(t.out.shape) - 2)}
         return call('interpolate', x, **given, mode=(mode.split('-aa')[0], 'nearest'), align_corners=(corners, False), antialias=(mode.endswith('-aa'), False))
     return f
 
@@ -141,12 +165,12 @@ def channel_shuffle(t, x, groups):
     return call('channel_shuffle', x, groups)
 
 
-@op('pixel_shuffle')
+@op_of_images(2, 'pixel_shuffle')
 def pixel_shuffle(t, x, factor):
     return call('pixel_shuffle', x, factor)
 
 
-@op('pixel_unshuffle')
+@op_of_images(2, 'pixel_unshuffle')
 def pixel_unshuffle(t, x, factor):
     return call('pixel_unshuffle', x, factor)
 
@@ -164,11 +188,11 @@ def affine_grid(t, theta, size, align_corners):
     return call('affine_grid', theta, list(size), align_corners=(bool(align_corners), False))
 
 
-@op('im2col')
+@op_of_images(2, 'im2col')
 def unfold(t, x, kernel, dilation, padding, stride):
     return call('unfold', x, pair(kernel), dilation=(pair(dilation), 1), padding=(pair(padding), 0), stride=(pair(stride), 1))
 
 
-@op('col2im')
+@op_of_images(1, 'col2im')
 def fold(t, x, size, kernel, dilation, padding, stride):
     return call('fold', x, list(size), pair(kernel), dilation=(pair(dilation), 1), padding=(pair(padding), 0), stride=(pair(stride), 1))

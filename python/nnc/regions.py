@@ -157,7 +157,7 @@ class Translator:
             return context.before + self.finish(node, step, outputs[0], expr, where)
         self.values[node] = [Var(v) for v in outputs]
         if step.op in torch_ops.FIRST_ONLY:
-            return [Statement(outputs[:1], expr, where)]
+            return context.before + [Statement(outputs[:1], expr, where)]
         if not isinstance(expr, List):
             return context.before + [Statement(outputs, expr, where)]
         read = {u.args[1] for u in node.users if 'reads' in u.meta}       # of what nobody reads there is no statement

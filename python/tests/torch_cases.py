@@ -383,6 +383,11 @@ TENSORS = {
     'copysign': lambda: [(torch.copysign, r(3, 5), r(3, 5))],
     'pow': lambda: [(lambda x: x ** 2 + x.pow(3) + x.abs() ** 0.5 + 2 ** x + x.exp() ** x, r(3, 5)), (lambda x: x.float_power(2).to(x.dtype), r(3, 5))],
     'repeat': lambda: [(lambda x: x.repeat(2, 3), r(3, 5)), (lambda x: x.repeat_interleave(2, dim=1), r(3, 5)), (lambda x: x.tile(2), r(3, 5)), (lambda x: x.expand(4, -1, -1), r(3, 5))],
+    'images without a batch': lambda: [
+        *[(m, r(4, *[6] * n)) for n in (1, 2, 3) for m in (getattr(nn, f'MaxPool{n}d')(3, 2, 1), getattr(nn, f'AvgPool{n}d')(2), getattr(nn, f'AdaptiveAvgPool{n}d')(1), getattr(nn, f'AdaptiveAvgPool{n}d')(4),
+                                                       getattr(nn, f'AdaptiveMaxPool{n}d')(4), getattr(nn, f'Conv{n}d')(4, 6, 3, stride=2), getattr(nn, f'ConvTranspose{n}d')(4, 3, 2))],
+        (nn.LPPool2d(2, 2), r(4, 6, 6)), (nn.Unfold(2), r(4, 6, 6)), (nn.Fold((5, 6), 2), r(12, 20)),
+        (nn.PixelShuffle(2), r(4, 3, 3)), (nn.PixelUnshuffle(2), r(2, 3, 4, 6, 6)), (lambda x: F.pixel_shuffle(x, 2), r(2, 3, 4, 6, 6))],
     'shapes': lambda: [(lambda x: x.movedim(0, 1) + x.mT + x.swapaxes(0, 1) + x.permute(1, 0) + x.T, r(4, 4)), (lambda x: torch.stack([x, 2 * x], 1).unbind(1)[1], r(3, 5)), (lambda x: torch.hstack([x, x]) + torch.vstack([x, x]).sum(), r(3, 5)), (lambda x: x.unflatten(1, (5, 1)).squeeze(-1).unsqueeze(0), r(3, 5))],
     'split, chunk': lambda: [(lambda x: x.split(2, 1), r(3, 5)), (lambda x: x.chunk(2, 1), r(3, 6)), (lambda x: torch.tensor_split(x, 3, dim=1), r(3, 7)), (lambda x: x.split([1, 4], dim=1)[1], r(3, 5))],
     'flip, roll, rot90': lambda: [(lambda x: x.flip(0) + x.roll(1, 1) + x.rot90() + x.roll(2), r(4, 4))],
