@@ -1,7 +1,9 @@
 """A program as text: which values get a name, what is written as a pipe, where lines are broken."""
 from __future__ import annotations
 
+import functools
 import re
+from typing import Callable
 
 from .blocks import Block
 from .dims import name_dims
@@ -62,7 +64,7 @@ class BodyPrinter:
             self.remaining[v] = self.remaining.get(v, 0) + 1
 
     def declare(self, statements: list):
-        guards = conditions(statements)
+        guards = conditions(statements, self.printer().expr)
         for p in parameters(statements):
             if p.path in self.parameters:
                 continue
@@ -77,9 +79,8 @@ class BodyPrinter:
             shape = ', '.join(number(n) if isinstance(n, int) else self.printer().expr(n) for n in p.shape)
             declaration = f'{"state" if p.is_state else "param"} {name}{label}: {p.dtype}[{shape}]' + ('' if p.is_state else initial_text(p))
             guard = guards[p.path]
-            if guard:
-                condition, holds = guard
-                declaration = f'if {"" if holds else "not "}{self.printer().expr(condition)} {{ {declaration} }}'
+            if guard is not None:
+                declaration = f'if {self.printer().expr(guard)} {{ {declaration} }}'
             self.emit(declaration)
 
     def assert_positions(self, statements: list):
@@ -274,26 +275,49 @@ def parameters(statements: list):
             yield from (e for e in walk(s.expr) if isinstance(e, Param))
 
 
-def conditions(statements: list) -> dict:
-    """Of each parameter (condition, whether it must hold) under which it is read; None where it always is, or under several."""
-    found: dict = {}
+def conditions(statements: list, text: Callable[[Expr], str]) -> dict[str, Expr | None]:
+    """Of each parameter the condition under which it is read; None where it always is. Conditions of one text are the same."""
+    found: dict[str, list[dict]] = {}      # of each place that reads it the conditions around it, and whether they hold there
+    known: dict[str, Expr] = {}
 
-    def visit(e: Expr, under):
+    def visit(e: Expr, under: dict):
         if isinstance(e, Param):
-            before = found.get(e.path, under)
-            same = before is not None and under is not None and (before[0].flag, before[1]) == (under[0].flag, under[1])
-            found[e.path] = under if same else None
+            found.setdefault(e.path, []).append(under)
         elif isinstance(e, If):
             visit(e.condition, under)
-            visit(e.then, (e, True))
-            visit(e.otherwise, (e, False))
+            key = text(e.condition)
+            known[key] = e.condition
+            visit(e.then, {**under, key: True})
+            visit(e.otherwise, {**under, key: False})
         else:
             for c in e.children():
                 visit(c, under)
     for s in statements:
         if isinstance(s, Statement):
-            visit(s.expr, None)
-    return {path: (at[0].condition, at[1]) if at else None for path, at in found.items()}
+            visit(s.expr, {})
+
+    def joined(op: str, parts: list) -> Expr:
+        return functools.reduce(lambda a, b: Op(op, [a, b]), parts)
+
+    def condition(places: list[dict]) -> Expr | None:
+        places = united(places)
+        if {} in places:
+            return None
+        return joined('or', [joined('and', [known[k] if holds else Op('not', [known[k]]) for k, holds in p.items()]) for p in places])
+    return {path: condition(places) for path, places in found.items()}
+
+
+def united(places: list[dict]) -> list[dict]:
+    """Without those that are there twice, and with one for two that differ only in whether one condition holds."""
+    out: list[dict] = []
+    for p in places:
+        partner = next((q for q in out if p.keys() == q.keys() and sum(p[k] != q[k] for k in p) <= 1), None)
+        if partner is None:
+            out.append(p)
+        elif partner != p:
+            out.remove(partner)
+            out = united([*out, {k: holds for k, holds in p.items() if holds == partner[k]}])
+    return out
 
 
 def inlined_values(e: Expr, pending: dict):

@@ -7,6 +7,7 @@ import torch
 
 from check import check
 from nnc.importer import ImportFailed, convert, from_torch
+from nnc.program import united
 
 
 def lines(text: str) -> int:
@@ -350,6 +351,40 @@ def test_zeros_are_no_multiple_of_an_argument():
     module = torch.nn.Sequential(Dilated(3, 4, 1), Dilated(4, 4, 1), Dilated(4, 8, 1), Dilated(8, 8, 2))
     text = convert(module, (torch.randn(2, 3, 8, 8),)).text
     assert 'if shortcut { x = conv2d(x, channels) as shortcut }' in text     # whose padding is 0, where the padding of the other is an argument
+
+
+class Scaled(torch.nn.Module):
+    """An attribute that is learnt in some, and a number or nothing in others."""
+
+    def __init__(self, learnt: bool, heads: int, shift=1.0):
+        super().__init__()
+        self.fc, self.heads, self.shift = torch.nn.Linear(4, 4), heads, shift
+        self.gamma = torch.nn.Parameter(torch.full((4,), 0.5)) if learnt else 1.0
+
+    def forward(self, x):
+        y = x.view(-1, self.heads, 4 // self.heads).transpose(1, 2).reshape(x.shape) if self.heads > 1 else x
+        return x + self.gamma * torch.tanh(self.fc(y) + self.shift)
+
+
+@pytest.mark.parametrize('calls', [((1, 1), (0, 1), (1, 2)), ((1, 1), (0, 2), (1, 2)), ((1, 2), (0, 2), (1, 1)), ((1, 1), (1, 2), (1, 1))])
+def test_a_parameter_is_declared_where_it_is_read(calls):
+    text = check(torch.nn.Sequential(*[Scaled(*c) for c in calls]), (torch.randn(2, 4),)).text
+    assert text.count('block') == 1
+    declared = next(line for line in text.splitlines() if 'f32[4] = 0.5' in line).strip()
+    assert declared.startswith('param') == all(learnt for learnt, _ in calls)
+
+
+def test_conditions_of_places_are_united():
+    assert united([{'a': True}, {'a': True}]) == [{'a': True}]
+    assert united([{'a': True, 'b': True}, {'a': False}, {'a': True, 'b': False}]) == [{}]
+    assert united([{'a': True, 'b': True}, {'a': False}]) == [{'a': True, 'b': True}, {'a': False}]
+
+
+def test_an_attribute_that_is_a_number_in_some():
+    module = torch.nn.Sequential(Scaled(False, 1, 2.0), Scaled(False, 1, 3.0), Scaled(False, 1, torch.tensor(3.0)))
+    module[0].gamma, module[1].gamma, module[2].gamma = 2.0, torch.nn.Parameter(torch.ones(4)), 2.0
+    check(module, (torch.randn(2, 4),))
+    check(torch.nn.Sequential(Scaled(False, 1, 2.0), Scaled(True, 1, 3.0)), (torch.randn(2, 4),))
 
 
 class Unknown(torch.nn.Module):
