@@ -128,7 +128,10 @@ def convert_once(module: torch.nn.Module, args: tuple, kwargs: dict, name: str |
         lines += block_text(b, name_inputs(b, module_of, b.inputs), globals_) + ['']
     text, dims = model_text(model_name, inputs, root.statements, outputs, globals_)
     read = {n for n in [*traced.outputs, *(r for s in traced.steps for r in s.node.meta['reads'].values())] if n in traced.parameters}
-    return Program(model_name, '\n'.join(lines + text) + '\n', inputs, outputs, batch, module_weights(module, constants.stored), {traced.parameters[n] for n in read}, dims=dims)
+    weights = module_weights(module, constants.stored)
+    if unwritable := [n for n in weights if re.search(r'[{}\x00-\x1f\x7f]', n)]:
+        raise ImportFailed(f'{unwritable[0]!r}: a brace or a control character in the name of a parameter: another name')
+    return Program(model_name, '\n'.join(lines + text) + '\n', inputs, outputs, batch, weights, {traced.parameters[n] for n in read}, dims=dims)
 
 
 def output(root: Region, e: Expr) -> Value:

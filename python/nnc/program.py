@@ -75,7 +75,7 @@ class BodyPrinter:
                 name, k = f'{last}_{k}', k + 1
             self.reserved.add(name)
             self.parameters[p.path] = name
-            label = '' if name == rel and self.in_loop is None else f' as "{rel}"'
+            label = '' if name == rel and self.in_loop is None else f' as {number(rel)}'
             shape = ', '.join(number(n) if isinstance(n, int) else self.printer().expr(n) for n in p.shape)
             declaration = f'{"state" if p.is_state else "param"} {name}{label}: {p.dtype}[{shape}]' + ('' if p.is_state else initial_text(p))
             guard = guards[p.path]

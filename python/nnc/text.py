@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
+import unicodedata
 from typing import Any, Callable, Iterator
 
 import torch
@@ -296,9 +297,9 @@ class Printer:
 
     def label(self, path: str, fn: str) -> str:
         rel = relative(path, self.base)
-        if self.in_loop is None and re.fullmatch(r'[A-Za-z_]\w*', rel) and rel not in KEYWORDS:
+        if self.in_loop is None and re.fullmatch(r'[A-Za-z_]\w*', rel, re.ASCII) and rel not in KEYWORDS:
             return f' as {rel}'
-        return f' as "{rel}"'
+        return f' as {number(rel)}'
 
     def expr(self, e: Expr, outer: int = 0) -> str:
         text, own = self.parts(e)
@@ -407,11 +408,18 @@ def relative(path: str, base: str) -> str:
     return path[len(base) + 1:]
 
 
+def ascii_name(name: str) -> str:
+    """The language's names have ASCII letters: o of ö, sigma of σ."""
+    letters = (c for c in unicodedata.normalize('NFKD', name) if not unicodedata.combining(c))
+    return ''.join(c if c.isascii() else unicodedata.name(c, 'x').split()[-1].lower() for c in letters)
+
+
 def snake_case(name: str) -> str:
-    s = re.sub(r'(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=\d)(?=[A-Z][A-Za-z])', '_', name).lower().strip('_')
+    s = name if name.isascii() else ascii_name(name)
+    s = re.sub(r'(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=\d)(?=[A-Z][A-Za-z])', '_', s).lower().strip('_')
     s = re.sub(r'\W|__+', '_', s)
     s = re.sub(r'(?<=[a-z])_net(?=_|$)', 'net', s)
-    if s and s[0].isdigit():
+    if not s or s[0].isdigit():
         s = 'n' + s
     return s + '_' if s in KEYWORDS else s
 

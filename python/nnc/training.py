@@ -161,7 +161,7 @@ def group_lines(program, module: nn.Module, optimizer: optim.Optimizer, schedule
     for g in optimizer.param_groups[1:]:
         other = settings(optimizer, g, scheduled)
         groups.append(([names[id(p)] for p in g['params'] if id(p) in names and p.requires_grad], ', '.join(f'{k}={number(v)}' for k, v in other.items() if v != first[k])))
-    return ['group     ' + ', '.join(f'"{p}"' for p in patterns(members, all_names)) + f', {what}' for members, what in groups if members and what]
+    return ['group     ' + ', '.join(number(p) for p in patterns(members, all_names)) + f', {what}' for members, what in groups if members and what]
 
 
 def of_data(name: str, inputs: list) -> str:

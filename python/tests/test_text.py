@@ -387,6 +387,26 @@ def test_an_attribute_that_is_a_number_in_some():
     check(torch.nn.Sequential(Scaled(False, 1, 2.0), Scaled(True, 1, 3.0)), (torch.randn(2, 4),))
 
 
+class Größe(torch.nn.Module):
+    def __init__(self, key='größe"\\'):
+        super().__init__()
+        self.layers, self.σ = torch.nn.ModuleDict({key: torch.nn.Linear(4, 4)}), torch.nn.Parameter(torch.ones(4))
+        self._ = torch.nn.Parameter(torch.ones(4))
+
+    def forward(self, größe):
+        μ = next(iter(self.layers.values()))(größe)
+        return μ * self.σ + μ * self._
+
+
+def test_names_are_ascii_and_paths_any_string():
+    text = check(torch.nn.Sequential(Größe(), Größe()), (torch.randn(2, 4),)).text
+    assert 'block grose(' in text and 'param sigma as "σ"' in text and r'as "layers.größe\"\\"' in text
+    check(Größe(), (torch.randn(2, 4),), modes=('train',))
+    for key in ('{i}', 'a\nb'):
+        with pytest.raises(ImportFailed, match='in the name of a parameter'):
+            convert(Größe(key), (torch.randn(2, 4),))
+
+
 class Unknown(torch.nn.Module):
     def forward(self, x):
         return torch.linalg.qr(x)[0] + torch.fft.fft(x).real
