@@ -21,7 +21,7 @@ from .program import block_text, model_text
 from .regions import Problem, Region, RegionCall, Translator, any_draws, connect, in_training_only, tree
 from .safetensors import save
 from .sizes import generalise
-from .text import RESERVED, Call, Expr, Param, Statement, Value, Var, measured, snake_case, walk
+from .text import RESERVED, Call, Expr, Param, Scan, Statement, Value, Var, measured, snake_case, walk
 from .torch_ops import Known
 from .trace import NotTraced, Traced, trace
 
@@ -182,8 +182,12 @@ def number_problems(root: Region) -> list[Problem]:
 def functions_called(root: Region) -> set:
     """The language's functions that the text calls, and those that modules are often named after: neither a block nor the model may hide them."""
     found = set(RESERVED)
-    each_region(root, lambda r: found.update(e.fn for s in r.statements for e in walk(s.expr) if isinstance(e, Call)))
+    each_region(root, lambda r: found.update(f for s in r.statements for e in walk(s.expr) for f in functions_in(e)))
     return found
+
+
+def functions_in(e: Expr) -> tuple:
+    return (e.fn,) if isinstance(e, Call) else (e.cell, 'matmul', 'transpose') if isinstance(e, Scan) else ()
 
 
 def problems_text(problems: list) -> str:

@@ -426,4 +426,4 @@ def snake_case(name: str) -> str:
 
 # Functions of the language whose names classes of modules often have: a block gets another one.
 RESERVED = set('linear conv1d conv2d batchnorm layernorm rmsnorm groupnorm embedding dropout relu gelu silu attention mean sum pad split concat resize softmax sigmoid tanh mish '
-               'elu selu glu swiglu geglu hardswish hardsigmoid prelu flatten stack squeeze unsqueeze flip roll norm normalize interpolate fold unfold maxpool avgpool'.split())
+               'elu selu glu swiglu geglu hardswish hardsigmoid prelu flatten stack squeeze unsqueeze flip roll scan norm normalize interpolate fold unfold maxpool avgpool'.split())

@@ -387,6 +387,30 @@ def test_an_attribute_that_is_a_number_in_some():
     check(torch.nn.Sequential(Scaled(False, 1, 2.0), Scaled(True, 1, 3.0)), (torch.randn(2, 4),))
 
 
+class GRUCell(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = torch.nn.Linear(4, 4)
+
+    def forward(self, x):
+        return torch.tanh(self.fc(x))
+
+
+class Scan(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.before, self.gru = torch.nn.Sequential(GRUCell(), GRUCell()), torch.nn.GRU(4, 4, batch_first=True)
+
+    def forward(self, x):
+        return self.gru(self.before(x))[0]
+
+
+def test_no_block_hides_scan_and_its_cells():
+    text = check(Scan(), (torch.randn(2, 3, 4),)).text
+    assert 'model scan_model(' in text and 'block gru_cell_2(' in text
+    assert 'block scan_layer(' in convert(torch.nn.Sequential(Scan(), Scan()), (torch.randn(2, 3, 4),)).text
+
+
 class Größe(torch.nn.Module):
     def __init__(self, key='größe"\\'):
         super().__init__()
