@@ -299,9 +299,14 @@ def same_type(node: torch.fx.Node, x: torch.fx.Node) -> bool:
     return tuple(a.shape) == tuple(b.shape) and (a.dtype == b.dtype or floats)
 
 
+def has_unknown_size(node: torch.fx.Node) -> bool:
+    vals = node.meta.get('val')
+    return any(not isinstance(n, int) for v in (vals if isinstance(vals, (list, tuple)) else [vals]) if isinstance(v, torch.Tensor) for n in v.shape)
+
+
 def foldable(node: torch.fx.Node) -> bool:
     val = node.meta.get('val')
-    return not isinstance(val, torch.Tensor) or val.numel() <= MAX_FOLDED
+    return not isinstance(val, torch.Tensor) or has_unknown_size(node) or val.numel() <= MAX_FOLDED
 
 
 def evaluate(node: torch.fx.Node, resolve, constants: dict) -> Any:
@@ -341,6 +346,10 @@ def finish(graph, ordered, ep, parameters, buffers, constants, alias, training, 
             kept.append(node)
             live.update(reads[node].values())
     kept.reverse()
+    unknown = next((n for n in kept if has_unknown_size(n)), None)
+    if unknown is not None:
+        raise NotTraced(f'{source.place(unknown.stack_trace)}: {op_name(unknown)}: a size that depends on values: multiply by the mask, or where(mask, x, 0); '
+                        'repeat_interleave has output_size')
     hints = source.name_hints([n.stack_trace for n in kept])
     steps = [Step(n, op_name(n), module_stack(n), n.stack_trace, [names for names in reversed(h) if names], [names[0] if len(names) == 1 and names[0] else None for names in h])
              for n, h in zip(kept, hints)]
