@@ -19,7 +19,7 @@ from .dims import NAMES
 from .loss import Loss
 from .program import block_text, model_text
 from .regions import Problem, Region, RegionCall, Translator, any_draws, connect, in_training_only, tree
-from .safetensors import save
+from .safetensors import CODES, save
 from .sizes import generalise
 from .text import RESERVED, Call, Expr, Param, Scan, Statement, Value, Var, measured, snake_case, walk
 from .torch_ops import Known
@@ -52,7 +52,7 @@ def module_weights(module: torch.nn.Module, stored: dict) -> dict:
     from .trace import canonical_names
     first = canonical_names(module)
     state = {n: t for n, t in module.state_dict().items() if first.get(n, n) == n}
-    keep = {n: t.detach() for n, t in state.items() if not n.endswith('num_batches_tracked')}
+    keep = {n: t.detach() for n, t in state.items() if not n.endswith('num_batches_tracked') and t.dtype in CODES}     # of complex numbers the text reads none
     keep.update({n: t for n, t in stored.items() if n not in keep})
     return keep
 
@@ -80,6 +80,9 @@ def name_inputs(block, module, region_inputs: list) -> list[str]:
 def convert(module: torch.nn.Module, args: Sequence, kwargs: dict | None = None, name: str | None = None, sizes: bool = True) -> Program:
     """The program of a module in the mode that it is in; ImportFailed names all that is in the way. Without `sizes` all sizes are numbers."""
     args, kwargs = tuple(args), dict(kwargs or {})
+    empty = next((t for t in torch.utils._pytree.tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor) and not t.numel()), None)
+    if empty is not None:
+        raise ImportFailed(f'an input of shape {list(empty.shape)}: an example that has an element')
     state = module.state_dict()
     measured.clear()
     program = convert_once(module, args, kwargs, name, state)
@@ -220,6 +223,6 @@ def from_torch(module: torch.nn.Module, example_inputs: Sequence | torch.Tensor,
         from .training import train_section
         targets = [targets] if isinstance(targets, torch.Tensor) else targets
         text += '\n' + train_section(program, module, loss, optimizer, scheduler, targets)
-    program.save_weights(stem + '.safetensors')
     with open(path, 'w', encoding='utf-8') as f:
         f.write(formatted(text))
+    program.save_weights(stem + '.safetensors')

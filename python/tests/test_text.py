@@ -8,6 +8,7 @@ import torch
 from check import check
 from nnc.importer import ImportFailed, convert, from_torch
 from nnc.program import united
+from nnc.safetensors import load
 
 
 def lines(text: str) -> int:
@@ -442,6 +443,25 @@ def test_all_unknown_operations_are_named_with_their_place(tmp_path):
     text = str(e.value)
     assert 'qr: a factor, such as linalg.cholesky' in text and 'fft: real and imaginary part' in text and 'test_text.py:' in text
     assert not list(tmp_path.iterdir())
+
+
+def test_nothing_is_written_where_the_text_cannot_be(tmp_path):
+    (tmp_path / 'm').mkdir()
+    with pytest.raises(IsADirectoryError):
+        from_torch(torch.nn.Linear(4, 4), torch.randn(2, 4), tmp_path / 'm')
+    assert list(tmp_path.iterdir()) == [tmp_path / 'm']
+
+
+def test_empty_inputs_are_refused():
+    with pytest.raises(ImportFailed, match=r'an input of shape \[0, 4\]'):
+        convert(torch.nn.Linear(4, 4), (torch.randn(0, 4),))
+
+
+def test_a_complex_buffer_that_nobody_reads(tmp_path):
+    module = torch.nn.Linear(4, 4)
+    module.register_buffer('turns', torch.zeros(3, dtype=torch.complex64))
+    from_torch(module, torch.randn(2, 4), tmp_path / 'm.nn')
+    assert set(load(tmp_path / 'm.safetensors')) == {'weight', 'bias'}
 
 
 class Inner(torch.nn.Module):
