@@ -117,6 +117,7 @@ def convert_once(module: torch.nn.Module, args: tuple, kwargs: dict, name: str |
         raise ImportFailed(problems_text(problems))
     connect(root, outputs)
     inputs = [translator.values[n].value for n in traced.inputs]
+    name_apart(inputs)
     model_name, called = snake_case(name or type(module).__name__), functions_called(root)
     if model_name in called:
         model_name += '_model'
@@ -135,6 +136,17 @@ def convert_once(module: torch.nn.Module, args: tuple, kwargs: dict, name: str |
     if unwritable := [n for n in weights if re.search(r'[{}\x00-\x1f\x7f]', n)]:
         raise ImportFailed(f'{unwritable[0]!r}: a brace or a control character in the name of a parameter: another name')
     return Program(model_name, '\n'.join(lines + text) + '\n', inputs, outputs, batch, weights, {traced.parameters[n] for n in read}, dims=dims)
+
+
+def name_apart(inputs: list[Value]) -> None:
+    """The model's inputs get names of the language: those of x and _x in Python are the same."""
+    taken: set[str] = set()
+    for v in inputs:
+        base, k = snake_case(v.hint or 'x'), 2
+        v.hint = base
+        while v.hint in taken:
+            v.hint, k = f'{base}_{k}', k + 1
+        taken.add(v.hint)
 
 
 def output(root: Region, e: Expr) -> Value:

@@ -388,6 +388,19 @@ def test_an_attribute_that_is_a_number_in_some():
     check(torch.nn.Sequential(Scaled(False, 1, 2.0), Scaled(True, 1, 3.0)), (torch.randn(2, 4),))
 
 
+class Alike(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = torch.nn.Linear(4, 4)
+
+    def forward(self, x, _x):
+        return self.fc(x) - _x
+
+
+def test_inputs_of_like_names():
+    assert 'alike(x: f32[N, 4], x_2: f32[N, 4])' in check(Alike(), (torch.randn(2, 4), torch.randn(2, 4))).text
+
+
 class GRUCell(torch.nn.Module):
     def __init__(self):
         super().__init__()
