@@ -89,5 +89,5 @@ def refused_number(e: Expr) -> tuple[str, str] | None:
         return 'NaN', 'the language has none: another number'
     for x in walk(e):
         if isinstance(x, Op) and x.op in OF_FINITE and any(isinstance(c, Const) and isinstance(c.value, float) and math.isinf(c.value) for c in walk(x)):
-            return f'an infinity beside {x.op}', 'the language has none: a finite number, or torch.isinf in place of a comparison'
+            return f'an infinity beside {x.op}', 'the language has none: a finite number'
     return None

@@ -318,8 +318,16 @@ def power(t, x, y):
     return Op('**', [as_expr(x), as_expr(y)])
 
 
+def comparison(name: str, operator: str):
+    def f(t, x, y):
+        infinite = isinstance(y, float) and math.isinf(y)       # is written as 1e30: what is as large is equal to it
+        of_infinity = {'==': '>=', '!=': '<'} if infinite and y > 0 else {'==': '<=', '!=': '>'} if infinite else {}
+        return Op(of_infinity.get(operator, operator), [as_expr(x), as_expr(y)])
+    TABLE['aten.' + name] = f
+
+
 for _n, _o in (('eq', '=='), ('ne', '!='), ('lt', '<'), ('le', '<='), ('gt', '>'), ('ge', '>=')):
-    TABLE['aten.' + _n] = lambda t, x, y, _o=_o: Op(_o, [as_expr(x), as_expr(y)])
+    comparison(_n, _o)
 
 
 @op('maximum')

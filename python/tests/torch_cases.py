@@ -349,6 +349,8 @@ TENSORS = {
     'x[mask] = v': lambda: [(lambda x: masked_in_place(x), r(3, 5))],
     'x[i] = v': lambda: [(lambda x, s: put_in_place(x, s), r(3, 5), r(3, 2))],
     'masked_fill': lambda: [(lambda x: x.masked_fill(x > 0.5, 0.0), r(3, 5)), (lambda x: x.masked_fill(torch.ones(5, 5).tril() == 0, float('-inf')).softmax(-1), r(2, 5, 5))],
+    'equal to infinity': lambda: [(lambda x: masked_softmax(x.masked_fill(x > -0.5, -INFINITE)), r(4, 3)), (lambda x: masked_softmax(x.masked_fill(x > -0.5, -INFINITE) + fixed_mask(4)), r(4, 4)),
+                                  (lambda x: torch.where(x.masked_fill(x > 0, INFINITE) != INFINITE, x, 0.0), r(3, 5))],
     'where': lambda: [(lambda x, y: torch.where(x > y, x, y * 2), r(3, 5), r(3, 5))],
     'clamp': lambda: [(lambda x: x.clamp(min=-0.5), r(3, 5)), (lambda x, y: torch.clamp(x, max=y), r(3, 5), r(5))],
     'prod': lambda: [(lambda x: x.prod(), r(3, 5)), (lambda x: x.prod(dim=1, keepdim=True), r(3, 5))],
@@ -408,6 +410,15 @@ TENSORS = {
     'item': lambda: [(lambda x: x * x.sum().item(), r(3, 5))],
     'control flow': lambda: [(lambda x: x if x.sum() > 0 else -x, r(3, 5))],
 }
+
+
+def masked_softmax(x):
+    nothing = (x == -INFINITE).all(-1, keepdim=True)
+    return torch.where(nothing, 0.0, x.masked_fill(nothing, 0.0).softmax(-1))
+
+
+def fixed_mask(n):
+    return torch.zeros(n, n).masked_fill(torch.ones(n, n).triu(1) > 0, -INFINITE)
 
 
 def masked_in_place(x):
