@@ -181,8 +181,10 @@ class Explainer:
         names = [n for n, v in vars(first).items() if not n.startswith('_') and isinstance(v, (int, float, bool, tuple)) and n != 'training']
         for n in sorted(names, key=lambda n: n not in parameters):
             values = tuple(getattr(m, n, None) for m in self.modules)
-            values = tuple(v[0] if isinstance(v, tuple) and all(isinstance(i, (int, float)) for i in v) and len(set(v)) == 1 else v for v in values)
-            if all(type(a) is type(b) and a == b for a, b in zip(values, vector)):       # types first: some modules may have a tensor there
+            equal = lambda v: isinstance(v, tuple) and all(isinstance(i, (int, float)) for i in v) and len(set(v)) == 1
+            values = tuple(v[0] if equal(v) else v for v in values)
+            # types first: some modules may have a tensor there
+            if all(type(a) is type(b) and a == b for a, b in zip(values, vector)):
                 found.append(n)
         return found
 

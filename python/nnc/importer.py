@@ -52,7 +52,8 @@ def module_weights(module: torch.nn.Module, stored: dict) -> dict:
     from .trace import canonical_names
     first = canonical_names(module)
     state = {n: t for n, t in module.state_dict().items() if first.get(n, n) == n}
-    keep = {n: t.detach() for n, t in state.items() if not n.endswith('num_batches_tracked') and t.dtype in CODES}     # of complex numbers the text reads none
+    # of complex numbers the text reads none
+    keep = {n: t.detach() for n, t in state.items() if not n.endswith('num_batches_tracked') and t.dtype in CODES}
     keep.update({n: t for n, t in stored.items() if n not in keep})
     return keep
 
@@ -80,7 +81,8 @@ def name_inputs(block, module, region_inputs: list) -> list[str]:
 def convert(module: torch.nn.Module, args: Sequence, kwargs: dict | None = None, name: str | None = None, sizes: bool = True) -> Program:
     """The program of a module in the mode that it is in; ImportFailed names all that is in the way. Without `sizes` all sizes are numbers."""
     args, kwargs = tuple(args), dict(kwargs or {})
-    empty = next((t for t in torch.utils._pytree.tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor) and not t.numel()), None)
+    leaves = torch.utils._pytree.tree_leaves((args, kwargs))
+    empty = next((t for t in leaves if isinstance(t, torch.Tensor) and not t.numel()), None)
     if empty is not None:
         raise ImportFailed(f'an input of shape {list(empty.shape)}: an example that has an element')
     state = module.state_dict()
@@ -134,7 +136,8 @@ def convert_once(module: torch.nn.Module, args: tuple, kwargs: dict, name: str |
     read = {n for n in [*traced.outputs, *(r for s in traced.steps for r in s.node.meta['reads'].values())] if n in traced.parameters}
     weights = module_weights(module, constants.stored)
     if unwritable := [n for n in weights if re.search(r'[{}\x00-\x1f\x7f]', n)]:
-        raise ImportFailed(f'{unwritable[0]!r}: a brace or a control character in the name of a parameter: another name')
+        what = 'a brace or a control character in the name of a parameter: another name'
+        raise ImportFailed(f'{unwritable[0]!r}: {what}')
     return Program(model_name, '\n'.join(lines + text) + '\n', inputs, outputs, batch, weights, {traced.parameters[n] for n in read}, dims=dims)
 
 

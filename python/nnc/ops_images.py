@@ -9,7 +9,7 @@ from .torch_ops import Context, axis, need, op, pair, same_module
 
 
 def op_of_images(rank: int, *names: str):
-    """An operation on x[N, C, and `rank` axes]. What torch gives it without N, or with several axes before the channels, gets one for it."""
+    """An operation on x[N, C, and `rank` axes]. Without N, or with several axes before the channels, x gets one for it."""
     def register(f: Callable):
         def with_batch(t, x, *rest):
             shape = t.shape(x)
@@ -75,8 +75,8 @@ def conv_tbc(t, x, weight, bias, pad):
 def max_pool(rank: int):
     def f(t, x, kernel, stride, padding, dilation, ceil_mode):
         kernel, stride = pair(kernel, rank), pair(stride, rank) if stride else pair(kernel, rank)
-        return call('maxpool', x, kernel, **({} if stride == kernel else {'stride': stride}), padding=(pair(padding, rank), 0), dilation=(pair(dilation, rank), 1),
-                    ceil_mode=(ceil_mode, False))
+        return call('maxpool', x, kernel, **({} if stride == kernel else {'stride': stride}),
+                    padding=(pair(padding, rank), 0), dilation=(pair(dilation, rank), 1), ceil_mode=(ceil_mode, False))
     return f
 
 
@@ -85,8 +85,8 @@ def avg_pool(rank: int):
         need(divisor is None, 'avg_pool2d with divisor_override: multiply the result')
         kernel, stride = pair(kernel, rank), pair(stride, rank) if stride else pair(kernel, rank)
         pads = pair(padding, rank) != 0
-        return call('avgpool', x, kernel, **({} if stride == kernel else {'stride': stride}), padding=(pair(padding, rank), 0),
-                    include_pad=(count_include_pad or not pads, True), ceil_mode=(ceil_mode, False))
+        return call('avgpool', x, kernel, **({} if stride == kernel else {'stride': stride}),
+                    padding=(pair(padding, rank), 0), include_pad=(count_include_pad or not pads, True), ceil_mode=(ceil_mode, False))
     return f
 
 

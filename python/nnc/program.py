@@ -276,8 +276,10 @@ def parameters(statements: list):
 
 
 def conditions(statements: list, text: Callable[[Expr], str]) -> dict[str, Expr | None]:
-    """Of each parameter the condition under which it is read; None where it always is. Conditions of one text are the same."""
-    found: dict[str, list[dict]] = {}      # of each place that reads it the conditions around it, and whether they hold there
+    """Of each parameter the condition under which it is read; None where it always is.
+
+    Conditions of one text are the same."""
+    found: dict[str, list[dict]] = {}      # of each place that reads it the conditions around it, and whether they hold
     known: dict[str, Expr] = {}
 
     def visit(e: Expr, under: dict):
@@ -303,7 +305,8 @@ def conditions(statements: list, text: Callable[[Expr], str]) -> dict[str, Expr 
         places = united(places)
         if {} in places:
             return None
-        return joined('or', [joined('and', [known[k] if holds else Op('not', [known[k]]) for k, holds in p.items()]) for p in places])
+        one = lambda k, holds: known[k] if holds else Op('not', [known[k]])
+        return joined('or', [joined('and', [one(k, holds) for k, holds in p.items()]) for p in places])
     return {path: condition(places) for path, places in found.items()}
 
 

@@ -301,7 +301,8 @@ def same_type(node: torch.fx.Node, x: torch.fx.Node) -> bool:
 
 def has_unknown_size(node: torch.fx.Node) -> bool:
     vals = node.meta.get('val')
-    return any(not isinstance(n, int) for v in (vals if isinstance(vals, (list, tuple)) else [vals]) if isinstance(v, torch.Tensor) for n in v.shape)
+    tensors = [v for v in (vals if isinstance(vals, (list, tuple)) else [vals]) if isinstance(v, torch.Tensor)]
+    return any(not isinstance(n, int) for v in tensors for n in v.shape)
 
 
 def foldable(node: torch.fx.Node) -> bool:
@@ -348,8 +349,8 @@ def finish(graph, ordered, ep, parameters, buffers, constants, alias, training, 
     kept.reverse()
     unknown = next((n for n in kept if has_unknown_size(n)), None)
     if unknown is not None:
-        raise NotTraced(f'{source.place(unknown.stack_trace)}: {op_name(unknown)}: a size that depends on values: multiply by the mask, or where(mask, x, 0); '
-                        'repeat_interleave has output_size')
+        what = 'a size that depends on values: multiply by the mask, or where(mask, x, 0); repeat_interleave has output_size'
+        raise NotTraced(f'{source.place(unknown.stack_trace)}: {op_name(unknown)}: {what}')
     hints = source.name_hints([n.stack_trace for n in kept])
     steps = [Step(n, op_name(n), module_stack(n), n.stack_trace, [names for names in reversed(h) if names], [names[0] if len(names) == 1 and names[0] else None for names in h])
              for n, h in zip(kept, hints)]
