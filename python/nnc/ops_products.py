@@ -86,7 +86,7 @@ def attention(t, q, k, v, mask, dropout_p, causal, scale, gqa):
             names.update(causal=(is_causal, False), window=window)
             mask = None
     if causal and queries != keys:
-        raise Unsupported('scaled_dot_product_attention with is_causal and fewer queries than keys')
+        raise Unsupported(f'scaled_dot_product_attention with is_causal and {queries} queries of {keys} keys: a mask')
     if fits:
         if mask is not None:
             shape = [1] * (4 - len(t.shape(mask))) + t.shape(mask)

@@ -308,6 +308,7 @@ REFUSED = {
     'running instance norm': (lambda: Layer(nn.Sequential(nn.Unflatten(0, (1, 4)), nn.InstanceNorm1d(4, track_running_stats=True))), 'track_running_stats=False'),
     'order 0': (lambda: Layer(lambda y: y.norm(0, dim=1)), r'test_modules.py:\d+: .*order 0: sum'), 'order -inf': (lambda: Layer(lambda y: y.norm(-INFINITE, dim=1)), 'order -inf'),
     'cdist of order 0': (lambda: Layer(lambda y: torch.cdist(y, y, p=0)), 'order 0'), 'not a number': (lambda: Layer(lambda y: torch.where(y > 0, y, float('nan'))), r'test_modules.py:\d+: NaN'),
+    'causal of other lengths': (lambda: Layer(lambda y: nn.functional.scaled_dot_product_attention(y[None, None], y[None, None, :2], y[None, None, :2], is_causal=True)[0, 0]), r'is_causal and \d+ queries of 2 keys'),
     'times infinity': (lambda: Layer(lambda y: y * INFINITE), r'beside \*'),
     'repeats': (lambda: Layer(lambda y: y.repeat_interleave(torch.tensor([1, 2, 0, 1]), 0)), r'test_modules.py:\d+: aten.repeat_interleave: a size .* output_size'),
     'spectral norm': (lambda: Layer(nn.utils.parametrizations.spectral_norm(nn.Linear(5, 5))), r'\(_SpectralNorm\): writes the buffer'),
