@@ -1,3 +1,4 @@
+// The spellings of oneDNN 3, then those of 2; onednn.h.
 #include "runtime/onednn.h"
 
 #include "runtime/runtime.h"
