@@ -55,7 +55,7 @@ static bool describe_image(OnednnLayout *layout, const NncConv *c, int64_t chann
                               any ? dnnl_format_tag_any : tags[nnc_conv_is_3d(c)][c->channels_last]);
 }
 
-static bool describe_weights(OnednnLayout *layout, const NncConv *c, bool any) {
+static bool describe_weights(OnednnLayout *layout, const NncConv *c, NncDtype type, bool any) {
   static const dnnl_format_tag_t tags[2][2] = {{dnnl_oihw, dnnl_goihw}, {dnnl_oidhw, dnnl_goidhw}};
   int g = c->groups > 1;
   dnnl_dims_t dims = {c->groups};
@@ -64,11 +64,14 @@ static bool describe_weights(OnednnLayout *layout, const NncConv *c, bool any) {
   NncConvAxis axes[NNC_CONV_AXES];
   int n = nnc_conv_axes(c, axes);
   for (int i = 0; i < n; i++) dims[g + 2 + i] = axes[i].kernel;
-  dnnl_data_type_t type = (c->pass == NNC_CONV_WEIGHT_GRAD ? c->result : c->dtype) == NNC_BF16 ? dnnl_bf16 : dnnl_f32;
-  return onednn_layout_by_tag(layout, g + 2 + n, dims, type, any ? dnnl_format_tag_any : tags[nnc_conv_is_3d(c)][g]);
+  return onednn_layout_by_tag(layout, g + 2 + n, dims, type == NNC_BF16 ? dnnl_bf16 : dnnl_f32,
+                              any ? dnnl_format_tag_any : tags[nnc_conv_is_3d(c)][g]);
 }
 
-// The best implementation, or NULL: for any layout of the weights, and for the images as they lie or for any too.
+static NncDtype weights_type(const NncConv *c) { return c->pass == NNC_CONV_WEIGHT_GRAD ? c->result : c->dtype; }
+
+// The best implementation, or NULL: for any layout of the weights, and for the images as they lie or for any too. The
+// forward pass that others begin with has weights of the images' type, also where their gradient is f32.
 static dnnl_primitive_desc_t describe(Library *lib, const NncConv *c, bool any_image) {
   OnednnConv o = {0};
   NncConvAxis axes[NNC_CONV_AXES];
@@ -79,12 +82,14 @@ static dnnl_primitive_desc_t describe(Library *lib, const NncConv *c, bool any_i
   }
   dnnl_primitive_desc_t found = NULL;
   if (describe_image(&o.x, c, c->c, false, any_image) && describe_image(&o.y, c, c->o, true, any_image) &&
-      describe_weights(&o.w, c, true))
+      describe_weights(&o.w, c, c->dtype, true))
     found = onednn_conv_forward(lib->engine, lib->attr, &o);
   if (found && c->pass != NNC_CONV_FORWARD) {
     dnnl_primitive_desc_t hint = found;
-    found = c->pass == NNC_CONV_INPUT_GRAD ? onednn_conv_input_grad(lib->engine, lib->attr, &o, hint)
-                                           : onednn_conv_weight_grad(lib->engine, lib->attr, &o, hint);
+    found = NULL;
+    if (c->pass == NNC_CONV_INPUT_GRAD) found = onednn_conv_input_grad(lib->engine, lib->attr, &o, hint);
+    else if (describe_weights(&o.w, c, weights_type(c), true))
+      found = onednn_conv_weight_grad(lib->engine, lib->attr, &o, hint);
     dnnl_primitive_desc_destroy(hint);
   }
   onednn_layout_drop(&o.x);
@@ -226,7 +231,7 @@ bool library_describe_conv(Library *lib, NncOperation *op) {
   if (!narrow && c->dtype != NNC_F32) return c->dtype == NNC_F64 && library_adopt_direct(lib, op);
 
   if (!describe_image(&x->given, c, c->c, false, false) || !describe_image(&y->given, c, c->o, true, false) ||
-      !describe_weights(&w->given, c, false))
+      !describe_weights(&w->given, c, weights_type(c), false))
     return false;
   // oneDNN 2.6 keeps some sizes in 32 bits.
   NncConvAxis size = nnc_conv_sizes(c);
