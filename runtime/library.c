@@ -16,11 +16,13 @@
 // Set-up
 
 // f32 code in oneDNN does not use what lies above avx512_core, so that machines above it plan and run alike. For bf16
-// what avx512_core_bf16 adds is used; below it oneDNN's bf16 is a slow emulation, and products are done in f32 instead.
+// what avx512_core_bf16 and AMX add is used; below them oneDNN's bf16 is a slow emulation, and products are done in f32
+// instead.
 static const struct {
   const char *name;
   dnnl_cpu_isa_t isa;
 } isa_names[] = {
+    {"avx512_core_amx", dnnl_cpu_isa_avx512_core_amx},
     {"avx512_core_bf16", dnnl_cpu_isa_avx512_core_bf16},
     {"avx512_core", dnnl_cpu_isa_avx512_core},
     {"avx2", dnnl_cpu_isa_avx2},
@@ -62,7 +64,10 @@ int library_threads(const Library *lib) { return lib->threads ? lib->threads : o
 void nnc_library_set_threads(int n) { questions.threads = n < 1 ? 0 : n; }
 int nnc_library_threads(void) { return library_threads(&questions); }
 
-bool library_has_bf16(void) { return strcmp(nnc_library_isa(), isa_names[0].name) == 0; }
+bool library_has_bf16(void) {
+  const char *isa = nnc_library_isa();
+  return strcmp(isa, "avx512_core_amx") == 0 || strcmp(isa, "avx512_core_bf16") == 0;
+}
 
 static void check(dnnl_status_t status, const char *what) {
   if (status != dnnl_success) report_internal("oneDNN cannot %s (status %d)", what, (int)status);

@@ -15,8 +15,10 @@
 
 // The machine that is assumed where no description is given, per core: a server core with AVX-512 at 3.2 GHz. Peaks
 // scale with the width of its vectors and the number of threads. Peaks are measured, shares fitted by hand to measured
-// kernels, the cache assumed (machines/xeon-avx512-2core.json).
+// kernels, the cache assumed (machines/xeon-avx512-2core.json). Of AMX the rate is that of products whose operands come
+// from the first cache, while another thread shares the core (docs/performance.md).
 #define CYCLES_PER_SECOND 3.2e9
+#define AMX_FLOPS_PER_CYCLE 200
 #define BYTES_PER_SECOND 20e9
 #define CACHE_BYTES 1.0e6
 #define CACHE_BYTES_PER_SECOND 40e9
@@ -50,11 +52,14 @@ static CostWork work(const CodegenTarget *target, MlirOperation op, MlirOperatio
   (void)target;
   enum { REORDER = 8 };
   CostWork w = cost_work(op, kernel, &(CostRules){.unit = COST_CPU, .reads_once = true});
-  NncConv c;
-  if (mlirOperationIsNull(kernel) && op_conv_record(op, &c)) {
-    w.copied = (double)(REORDER * c.o * (c.c / c.groups) * nnc_conv_sizes(&c).kernel *
-                        nn_dtype_bytes((NnDtype)c.dtype));
-    if (c.groups == c.c && c.groups > 1) w.engine = COST_LOOPS;
+  if (!mlirOperationIsNull(kernel)) return w;
+  OpRecord r = op_record(op);
+  if (r.kind == NNC_STEP_ATTENTION) w.product_dtype = nn_dtype_wide(w.product_dtype);   // tile by tile
+  if (r.kind == NNC_STEP_CONV) {
+    const NncConv *c = &r.conv;
+    w.copied = (double)(REORDER * c->o * (c->c / c->groups) * nnc_conv_sizes(c).kernel *
+                        nn_dtype_bytes((NnDtype)c->dtype));
+    if (c->groups == c->c && c->groups > 1) w.engine = COST_LOOPS;
   }
   return w;
 }
@@ -119,7 +124,7 @@ static const char *needed_isa(MlirModule module) {
   const char *isa = nnc_library_isa();
   bool bf16 = false;
   mlirOperationWalk(mlirModuleGetOperation(module), find_bf16, &bf16, MlirWalkPreOrder);
-  return !bf16 && !strcmp(isa, "avx512_core_bf16") ? "avx512_core" : isa;
+  return !bf16 && !strncmp(isa, "avx512_core", 11) ? "avx512_core" : isa;
 }
 
 static void write_device(const CodegenTarget *target, MlirModule module, Text *out) {
@@ -169,6 +174,8 @@ CodegenTarget *codegen_target_host(const CodegenTargetOptions *options) {
   // two fused multiply-adds of vector_bytes / 4 lanes
   machine.flops_per_second[NN_F32] = cores * CYCLES_PER_SECOND * cpu.vector_bytes;
   machine.flops_per_second[NN_F64] = machine.flops_per_second[NN_F32] / 2;
+  if (!strcmp(nnc_library_isa(), "avx512_core_amx"))
+    machine.flops_per_second[NN_BF16] = cores * CYCLES_PER_SECOND * AMX_FLOPS_PER_CYCLE;
   machine.bytes_per_second = cores * BYTES_PER_SECOND;
   machine.cache_bytes = cores * CACHE_BYTES;
   machine.cache_bytes_per_second = cores * CACHE_BYTES_PER_SECOND;
