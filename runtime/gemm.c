@@ -1,7 +1,8 @@
-// Products of f32 matrices on the host: A is packed in tiles of rows that stay in a core's second cache, B in panels of
+// Products of matrices on the host: A is packed in tiles of rows that stay in a core's second cache, B in panels of
 // two vectors' columns that stay in its first, and the sums of a panel in a buffer beside A until all of k is through.
 // While a panel is used the next one is fetched. Threads take panels, or blocks of rows, as they get free; the blocks
-// of k depend on k alone, and with them the order of each sum.
+// of k depend on k alone, and with them the order of each sum. What is packed is counted in words of 4 bytes: an f32,
+// or two neighbours along k in bf16.
 #include "runtime/gemm.h"
 
 #include <omp.h>
@@ -16,19 +17,20 @@
 enum {
   // of the machine (runtime/vector.inc)
   MOST_PANEL = 32,       // columns: two vectors
-  MOST_TILE_ROWS = 14,   // the most; a block is shared out evenly over its tiles
-  K_STEP = 8,            // of the loop over k, unrolled; packed k is padded to it
+  MOST_TILE_ROWS = 32,   // a block is shared out evenly over its tiles
+  TILE_ROWS_F32 = 14,    // the most in f32
+  K_STEP = 8,            // words of the loop over k, unrolled; packed k is padded to it
   // of the caches
-  K_BLOCK = 256,            // the most of k at a time: a panel of B is 32 KiB then, two thirds of a first cache
+  K_BLOCK = 256,            // the most words of k at a time: a panel of B is 32 KiB then, two thirds of a first cache
   MOST_PACKED = 1 << 20,    // bytes of A that a thread packs at a time: half of a second cache
   LEAST_PACKED = 1 << 17,   // but no less where the operands are small
-  MOST_ROWS = 73 * MOST_TILE_ROWS,   // of a block, below which its sums of a panel (128 bytes a row) stay beside A
-  ROWS_AHEAD = 16,                   // that packing fetches before it needs them
+  MOST_ROWS = 73 * TILE_ROWS_F32,   // of a block, below which its sums of a panel (128 bytes a row) stay beside A
+  ROWS_AHEAD = 16,                  // that packing fetches before it needs them
   // of the threads
-  ROWS_OF_BLOCK = 256,               // that a block has where there are enough: one is a unit that a thread takes
-  LEAST_ROWS = 8 * MOST_TILE_ROWS,   // and no fewer than pay for packing a panel for them
-  UNITS_OF_THREAD = 4,               // blocks for each thread, so that those that begin late or run slowly take fewer
-  SPINS = 1000,                      // of a wait before the thread yields: a few microseconds
+  ROWS_OF_BLOCK = 256,              // that a block has where there are enough: one is a unit that a thread takes
+  LEAST_ROWS = 8 * TILE_ROWS_F32,   // and no fewer than pay for packing a panel for them
+  UNITS_OF_THREAD = 4,              // blocks for each thread, so that those that begin late or run slowly take fewer
+  SPINS = 1000,                     // of a wait before the thread yields: a few microseconds
   // of what is worth it: with less, or little of one size, packing costs more than it saves
   LEAST_K = 64,
   LEAST_WORK = 1 << 21,     // m * n * k
@@ -69,29 +71,62 @@ typedef struct Dots {
   bool adds;
 } Dots;
 
+// Packs k numbers of each of `lanes` rows or columns: lane i is a run of neighbours that begins at from + offset[i];
+// or each of k is a run of neighbouring lanes, `step` apart. Both count numbers, not words.
+typedef void (*PackRuns)(const void *from, const int64_t *offset, int lanes, int64_t k, float *to, int64_t width);
+typedef void (*PackRows)(const void *from, int64_t step, int lanes, int64_t k, float *to, int64_t width);
+enum { OF_A, OF_B };
+
 // The loops for one instruction set.
 typedef struct Loops {
-  int panel, tile_rows;
+  int panel, tile_rows, k_step;
+  int of_word;                          // numbers
+  int fetches;                          // lines of what is used next, for each k_step
+  bool whole;                           // a tile takes up tile_rows rows of A and of the sums, also where it has fewer
+  void (*start)(void), (*stop)(void);   // of each thread; NULL: nothing to be done
   void (*tile)(int rows, const Tile *t);
-  void (*plain)(int rows, const Plain *t);
+  void (*plain)(int rows, const Plain *t);   // f32 alone, as dots
   void (*dots)(int rows, int columns, const Dots *t);
-  void (*pack_runs)(const float *from, const int64_t *offset, int lanes, int64_t k, float *to, int64_t width);
-  void (*pack_rows)(const float *from, int64_t step, int lanes, int64_t k, float *to, int64_t width);
+  PackRuns pack_runs[2];
+  PackRows pack_rows[2];
+  void (*pack_pair)(const uint16_t *even, const uint16_t *odd, int lanes, float *to);   // bf16 alone; odd NULL: zeros
+  void (*narrow)(const float *from, int n, uint16_t *to);
 } Loops;
 
 #define LOOPS "runtime/gemm_loops.inc"
 #include "runtime/tile_loops.inc"
 
+#include "runtime/gemm_amx.inc"   // of what is in the last
+
+// NULL: none for this machine.
+static const Loops *loops_of(const Gemm *g) {
+  if (g->type == NNC_F32) return g->result == NNC_F32 ? loops_here() : NULL;
+  return g->type == NNC_BF16 && strcmp(nnc_library_isa(), "avx512_core_amx") == 0 ? &loops_amx : NULL;
+}
+
 // How the product is cut.
 typedef struct Blocking {
   const Loops *loops;
-  int64_t k_block, chunk, chunks;   // of k; a chunk is several blocks
-  int64_t blocks, panels;           // of rows; of columns
-  int64_t rows;                     // of a block, at most
-  bool by_rows;                     // threads take blocks of rows, else panels of a block that they share
-  int64_t packed, floats;           // of a block's packed rows; of what a thread has besides
-  int64_t lines;                    // entries of `ahead` that differ
+  int64_t words, k_block, chunk, chunks;   // of k, in words; a chunk is several blocks
+  int64_t blocks, panels;                  // of rows; of columns
+  int64_t rows;                            // of a block, at most
+  bool by_rows;                            // threads take blocks of rows, else panels of a block that they share
+  int64_t packed, floats;                  // of a block's packed rows; of what a thread has besides
+  int64_t between;                         // floats of the sums between two chunks, where C has no room for them
+  int64_t lines;                           // entries of `ahead` that differ
 } Blocking;
+
+static int size_of(const Gemm *g) { return g->type == NNC_F32 ? 4 : 2; }
+
+// Rows that those of a block take up.
+static int64_t places_of(const Loops *l, int64_t rows) { return l->whole ? round_up(rows, l->tile_rows) : rows; }
+
+// Lines of memory that a thread fetches of a block of B.
+static int64_t lines_of(const Gemm *g, const Blocking *b, int64_t *of_run) {
+  int64_t k = b->k_block * b->loops->of_word, panel = b->loops->panel;
+  *of_run = divide_up((g->b_col == 1 ? panel : k) * size_of(g), 64);
+  return *of_run * (g->b_col == 1 ? k : panel);
+}
 
 static int64_t row_offset(const GemmRows *r, int64_t i) {
   if (!r->width) return i * r->pixel;
@@ -100,28 +135,36 @@ static int64_t row_offset(const GemmRows *r, int64_t i) {
 }
 
 static Blocking blocking_of(const Gemm *g, int threads) {
-  const Loops *l = loops_here();
+  const Loops *l = loops_of(g);
   Blocking b = {.loops = l, .panels = divide_up(g->n, l->panel), .by_rows = g->m > g->n};
-  b.k_block = round_up(divide_up(g->k, divide_up(g->k, K_BLOCK)), K_STEP);
-  int64_t operands = 4 * (g->m * g->k + g->k * g->n + g->m * g->n);
+  b.words = divide_up(g->k, l->of_word);
+  b.k_block = round_up(divide_up(b.words, divide_up(b.words, K_BLOCK)), l->k_step);
+  int64_t operands = 4 * (g->m * b.words + b.words * g->n + g->m * g->n);
   int64_t packed = larger(smaller(operands / (b.by_rows ? 2 * threads : 2), MOST_PACKED), LEAST_PACKED) / 4;
   // Few rows at a time would pack B too often, so that k is cut first.
   int64_t rows = b.by_rows
                      ? larger(smaller(g->m / (threads * UNITS_OF_THREAD), ROWS_OF_BLOCK), smaller(LEAST_ROWS, g->m))
                      : smaller(g->m, ROWS_OF_BLOCK);
   int64_t most_chunk = larger(packed / rows / b.k_block, 1) * b.k_block;
-  b.chunks = divide_up(g->k, most_chunk);
-  b.chunk = round_up(divide_up(g->k, b.chunks), b.k_block);
-  b.chunks = divide_up(g->k, b.chunk);
-  int64_t fit = larger(smaller(packed / round_up(smaller(b.chunk, g->k), K_STEP), MOST_ROWS), l->tile_rows);
+  // Sums are kept between chunks of k, unless all of a block's rows take less.
+  if (g->result != NNC_F32 && g->n > b.words) most_chunk = b.words;
+  b.chunks = divide_up(b.words, most_chunk);
+  b.chunk = round_up(divide_up(b.words, b.chunks), b.k_block);
+  b.chunks = divide_up(b.words, b.chunk);
+  b.between = g->result != NNC_F32 && b.chunks > 1 ? round_up(g->m * g->n, NNC_ALIGN / 4) : 0;
+  int64_t chunk = round_up(smaller(b.chunk, b.words), l->k_step);
+  int64_t fit = larger(smaller(packed / chunk, MOST_ROWS), l->tile_rows);
   b.blocks = divide_up(g->m, fit);
   if (b.by_rows)
     b.blocks = larger(round_up(b.blocks, threads),
                       threads * larger(1, smaller(g->m / (threads * LEAST_ROWS), UNITS_OF_THREAD)));
-  b.rows = divide_up(g->m, b.blocks);
-  b.packed = round_up(b.rows * round_up(smaller(b.chunk, g->k), K_STEP), NNC_ALIGN / 4);
-  b.lines = l->panel * larger(2 * divide_up(b.k_block, MOST_PANEL), divide_up(b.k_block, 16));
-  b.floats = round_up(b.k_block * l->panel + b.rows * l->panel + b.lines + b.k_block / K_STEP, NNC_ALIGN / 4);
+  int64_t unit = places_of(l, 1);
+  b.rows = divide_up(divide_up(g->m, unit), b.blocks) * unit;
+  b.packed = round_up(b.rows * chunk, NNC_ALIGN / 4);
+  int64_t of_run;
+  b.lines = lines_of(g, &b, &of_run);
+  b.floats = round_up(b.k_block * l->panel + b.rows * l->panel + b.lines + b.k_block / l->k_step * l->fetches,
+                      NNC_ALIGN / 4);
   return b;
 }
 
@@ -137,23 +180,30 @@ static bool picks_rows(const Gemm *g) {
 }
 
 static bool has_little_work(const Gemm *g) {
-  const Loops *l = loops_here();
-  return g->m < l->tile_rows || g->n < MOST_PANEL || g->k < LEAST_K || work_of(g) < LEAST_WORK;
+  const Loops *l = loops_of(g);
+  return g->m < smaller(l->tile_rows, FEW_ROWS) || g->n < MOST_PANEL || g->k < LEAST_K || work_of(g) < LEAST_WORK;
 }
 
 // B lies transposed: to pack it for a few rows would take as long as the product.
-static bool is_dots(const Gemm *g) { return g->m < FEW_ROWS && g->a_col == 1 && g->b_col != 1 && !picks_rows(g); }
+static bool is_dots(const Gemm *g) {
+  return g->type == NNC_F32 && g->m < FEW_ROWS && g->a_col == 1 && g->b_col != 1 && !picks_rows(g);
+}
 
-static bool is_small(const Gemm *g) { return has_little_work(g) && !picks_rows(g) && !is_dots(g); }
+static bool is_small(const Gemm *g) {
+  return g->type == NNC_F32 && has_little_work(g) && !picks_rows(g) && !is_dots(g);
+}
 
 bool gemm_fits(const Gemm *g) {
   bool a = g->a_col == 1 || (g->a_rows.pixel == 1 && !g->a_rows.width),
        b = g->b_col == 1 || (g->b_rows.pixel == 1 && !g->b_rows.width);
-  return loops_here() && a && b && g->m <= INT32_MAX && g->n <= INT32_MAX && g->k <= INT32_MAX &&
-         !(picks_rows(g) && has_little_work(g));
+  if (!loops_of(g) || !a || !b || g->m > INT32_MAX || g->n > INT32_MAX || g->k > INT32_MAX) return false;
+  if (g->type != NNC_F32 && (g->a_window || g->b_window || (g->adds && g->result != NNC_F32))) return false;
+  return !has_little_work(g) || (g->type == NNC_F32 && !picks_rows(g));
 }
 
-const char *gemm_name(const Gemm *g) { return is_dots(g) ? "dots" : is_small(g) ? "plain" : "packed"; }
+const char *gemm_name(const Gemm *g) {
+  return g->type != NNC_F32 ? "amx" : is_dots(g) ? "dots" : is_small(g) ? "plain" : "packed";
+}
 
 int64_t gemm_scratch(const Gemm *g, int threads) {
   if (is_dots(g)) return 0;
@@ -161,7 +211,7 @@ int64_t gemm_scratch(const Gemm *g, int threads) {
   int64_t bytes = 0;
   for (int t = 1; t <= threads; t++) {   // fewer threads have larger blocks
     Blocking b = blocking_of(g, t);
-    bytes = larger(bytes, 4 * (b.packed * buffers_of(&b, t) + b.floats * t));
+    bytes = larger(bytes, 4 * (b.packed * buffers_of(&b, t) + b.floats * t + b.between));
   }
   return bytes;
 }
@@ -206,7 +256,7 @@ static void share_plain(const Gemm *g, int thread, int threads, const float *a, 
       int columns = (int)smaller(l->panel, end_column - at);
       int64_t offset[MOST_PANEL];
       for (int i = 0; i < columns; i++) offset[i] = (at + i) * g->b_col;
-      if (packs) l->pack_runs(b, offset, columns, g->k, packed, l->panel);
+      if (packs) l->pack_runs[OF_B](b, offset, columns, g->k, packed, l->panel);
       multiply_plain(g, row, smaller(row + step, end_row), at, columns, a, b, c, packed);
     }
 }
@@ -251,9 +301,10 @@ static void execute_dots(const Gemm *g, int threads, const float *a, const float
 typedef struct Worker {
   const Gemm *g;
   const Blocking *blocking;
-  const float *a, *b;
-  float *c;
+  const void *a, *b;
+  void *c;
   float *packed, *panel, *sums;
+  float *between;   // NULL: C has room for sums between chunks
   int32_t *ahead;
   int64_t block, chunk;   // that `packed` holds
 } Worker;
@@ -270,14 +321,27 @@ typedef struct Rows {
 } Rows;
 
 static Rows rows_of_block(const Worker *w) {
-  Rows r = {.first = w->g->m * w->block / w->blocking->blocks};
-  r.count = w->g->m * (w->block + 1) / w->blocking->blocks - r.first;
-  r.tiles = divide_up(r.count, w->blocking->loops->tile_rows);
+  const Loops *l = w->blocking->loops;
+  int64_t unit = places_of(l, 1), units = divide_up(w->g->m, unit), blocks = w->blocking->blocks;
+  Rows r = {.first = units * w->block / blocks * unit};
+  r.count = smaller(units * (w->block + 1) / blocks * unit, w->g->m) - r.first;
+  r.tiles = divide_up(r.count, l->tile_rows);
   return r;
 }
 
-static void zero_tail(float *to, int64_t k, int64_t width) {
-  memset(to + k * width, 0, (size_t)((round_up(k, K_STEP) - k) * width) * sizeof *to);
+// The first row of a block's tile.
+static int64_t row_of_tile(const Loops *l, const Rows *r, int64_t tile) {
+  return l->whole ? smaller(tile * l->tile_rows, r->count) : r->count * tile / r->tiles;
+}
+
+// Behind k numbers.
+static void zero_tail(const Loops *l, float *to, int64_t k, int64_t width) {
+  int64_t words = divide_up(k, l->of_word);
+  memset(to + words * width, 0, (size_t)((round_up(words, l->k_step) - words) * width) * sizeof *to);
+}
+
+static const void *numbers_at(const Gemm *g, const void *base, int64_t i) {
+  return (const char *)base + i * size_of(g);
 }
 
 // Where the window stands for the i-th time: its first pixel's offset in elements, and its position in the image.
@@ -321,36 +385,36 @@ static void pack_windows(const Gemm *g, const Loops *l, const float *a, int64_t 
       offset[r] = whole ? stand[r].offset + (tap->y * w->width + tap->x) * w->channels + first : 0;
       if (!whole) parts |= 1u << r;
     }
-    if (parts != (1u << rows) - 1) l->pack_runs(a, offset, rows, n, to, rows);
+    if (parts != (1u << rows) - 1) l->pack_runs[OF_A](a, offset, rows, n, to, rows);
     for (int r = 0; parts; r++, parts >>= 1)
       if (parts & 1) pack_part(w, &stand[r], tap, first, n, a, to + r, rows);
   }
 }
 
-static void pack_tile(const Gemm *g, const Loops *l, const float *a, int64_t row, int rows, int64_t k0, int64_t k,
+static void pack_tile(const Gemm *g, const Loops *l, const void *a, int64_t row, int rows, int64_t k0, int64_t k,
                       float *to) {
   if (g->a_window) {
     pack_windows(g, l, a, row, rows, k0, k, to);
   } else if (g->a_col == 1) {
     int64_t offset[MOST_TILE_ROWS];
     for (int r = 0; r < rows; r++) offset[r] = row_offset(&g->a_rows, row + r);
-    l->pack_runs(a + k0, offset, rows, k, to, rows);
+    l->pack_runs[OF_A](numbers_at(g, a, k0), offset, rows, k, to, rows);
   } else {
-    l->pack_rows(a + row + k0 * g->a_col, g->a_col, rows, k, to, rows);
+    l->pack_rows[OF_A](numbers_at(g, a, row + k0 * g->a_col), g->a_col, rows, k, to, rows);
   }
-  zero_tail(to, k, rows);
+  if (!l->whole) zero_tail(l, to, k, rows);
 }
 
 // The lines of a block of B in the order in which they are fetched, as offsets from its first.
 static void lay_out_ahead(Worker *w) {
   const Gemm *g = w->g;
   const Blocking *b = w->blocking;
-  int64_t of_run = g->b_col == 1 ? 2 : divide_up(b->k_block, 16),
-          step = 4 * (g->b_col == 1 ? g->b_rows.pixel : g->b_col), lines = b->lines;
-  bool known = !g->b_rows.width && !g->b_window && !g->a_window && step < INT32_MAX / larger(b->k_block, MOST_PANEL);
-  for (int64_t l = 0; l < lines + b->k_block / K_STEP; l++) {
-    int64_t at = smaller(l, lines - 1);
-    w->ahead[l] = known ? (int32_t)(at / of_run * step + at % of_run * 64) : 0;
+  const Loops *l = b->loops;
+  int64_t of_run, lines = lines_of(g, b, &of_run), step = size_of(g) * (g->b_col == 1 ? g->b_rows.pixel : g->b_col);
+  bool known = !g->b_rows.width && !g->b_window && !g->a_window && step < INT32_MAX / larger(lines, MOST_PANEL);
+  for (int64_t i = 0; i < lines + b->k_block / l->k_step * l->fetches; i++) {
+    int64_t at = smaller(i, lines - 1);
+    w->ahead[i] = known ? (int32_t)(at / of_run * step + at % of_run * 64) : 0;
   }
 }
 
@@ -358,16 +422,18 @@ static void lay_out_ahead(Worker *w) {
 static void pack_tiles(const Worker *w, int64_t from, int64_t to) {
   const Gemm *g = w->g;
   const Blocking *b = w->blocking;
+  const Loops *l = b->loops;
   Rows rows = rows_of_block(w);
-  int64_t end = smaller((w->chunk + 1) * b->chunk, g->k);
+  int64_t end = smaller((w->chunk + 1) * b->chunk, b->words);
   float *of_block = w->packed;
   for (int64_t k0 = w->chunk * b->chunk; k0 < end; k0 += b->k_block) {
-    int64_t k = smaller(b->k_block, end - k0), padded = round_up(k, K_STEP);
+    int64_t words = smaller(b->k_block, end - k0), padded = round_up(words, l->k_step), first_k = k0 * l->of_word,
+            k = smaller(words * l->of_word, g->k - first_k);
     for (int64_t t = from; t < to; t++) {
-      int64_t first = rows.count * t / rows.tiles, height = rows.count * (t + 1) / rows.tiles - first;
-      pack_tile(g, b->loops, w->a, rows.first + first, (int)height, k0, k, of_block + first * padded);
+      int64_t first = row_of_tile(l, &rows, t), height = row_of_tile(l, &rows, t + 1) - first;
+      pack_tile(g, l, w->a, rows.first + first, (int)height, first_k, k, of_block + first * padded);
     }
-    of_block += rows.count * padded;
+    of_block += places_of(l, rows.count) * padded;
   }
 }
 
@@ -396,7 +462,7 @@ static void pack_window_columns(const GemmWindow *w, const Loops *l, const float
       zero_lanes(line, l->panel, lanes, begin);
       const int64_t offset = s.offset + (tap->y * w->width + dx + begin * w->step[1]) * w->channels + channel;
       if (begin < end)
-        l->pack_rows(b + offset, w->step[1] * w->channels, lanes, end - begin, line + begin * l->panel, l->panel);
+        l->pack_rows[OF_B](b + offset, w->step[1] * w->channels, lanes, end - begin, line + begin * l->panel, l->panel);
       zero_lanes(line + end * l->panel, l->panel, lanes, run - end);
     }
   }
@@ -409,10 +475,23 @@ static void pack_rows_of_taps(const Gemm *g, const Loops *l, const float *b, int
   for (int64_t i = 0, n; i < k; i += n) {
     int64_t first = (k0 + i) % w->run, row = w->tap[(k0 + i) / w->run].row + first;
     n = smaller(w->run - first, k - i);
-    l->pack_rows(b + column + row * g->b_rows.pixel, g->b_rows.pixel, columns, n, to + i * l->panel, l->panel);
+    l->pack_rows[OF_B](b + column + row * g->b_rows.pixel, g->b_rows.pixel, columns, n, to + i * l->panel, l->panel);
   }
 }
 
+// Rows of B that are picked from an image, line by line.
+static void pack_picked_rows(const Gemm *g, const Loops *l, const void *b, int64_t column, int columns, int64_t k0,
+                             int64_t k, float *to) {
+  for (int64_t i = 0, run; i < k; i += run, to += divide_up(run, l->of_word) * l->panel) {
+    const int64_t left = smaller(g->b_rows.width - (k0 + i) % g->b_rows.width, k - i);
+    const void *line = numbers_at(g, b, column + row_offset(&g->b_rows, k0 + i));
+    run = left == k - i ? left : larger(left / l->of_word * l->of_word, l->of_word);
+    if (run <= left) l->pack_rows[OF_B](line, g->b_rows.pixel, columns, run, to, l->panel);
+    else l->pack_pair(line, numbers_at(g, b, column + row_offset(&g->b_rows, k0 + i + 1)), columns, to);
+  }
+}
+
+// k0: of numbers.
 static void pack_panel(const Worker *w, int64_t column, int columns, int64_t k0, int64_t k) {
   const Gemm *g = w->g;
   const Loops *l = w->blocking->loops;
@@ -424,24 +503,32 @@ static void pack_panel(const Worker *w, int64_t column, int columns, int64_t k0,
   } else if (g->b_col != 1) {
     int64_t offset[MOST_PANEL];
     for (int i = 0; i < columns; i++) offset[i] = (column + i) * g->b_col;
-    l->pack_runs(w->b + k0, offset, columns, k, to, l->panel);
+    l->pack_runs[OF_B](numbers_at(g, w->b, k0), offset, columns, k, to, l->panel);
   } else if (!g->b_rows.width) {
-    l->pack_rows(w->b + column + k0 * g->b_rows.pixel, g->b_rows.pixel, columns, k, to, l->panel);
+    l->pack_rows[OF_B](numbers_at(g, w->b, column + k0 * g->b_rows.pixel), g->b_rows.pixel, columns, k, to, l->panel);
   } else {
-    for (int64_t i = 0, run; i < k; i += run) {   // line by line
-      run = smaller(g->b_rows.width - (k0 + i) % g->b_rows.width, k - i);
-      l->pack_rows(w->b + column + row_offset(&g->b_rows, k0 + i), g->b_rows.pixel, columns, run, to + i * l->panel,
-                   l->panel);
-    }
+    pack_picked_rows(g, l, w->b, column, columns, k0, k, to);
   }
-  zero_tail(to, k, l->panel);
+  zero_tail(l, to, k, l->panel);
 }
 
-// Between C and the buffer of sums, where tiles cannot write C themselves.
-static void move_sums(const Worker *w, int64_t first, int64_t rows, int64_t column, int columns, bool out) {
-  for (int64_t r = 0; r < rows; r++) {
-    float *c = w->c + row_offset(&w->g->c_rows, first + r) + column, *sum = w->sums + r * w->blocking->loops->panel;
-    memcpy(out ? c : sum, out ? sum : c, (size_t)columns * sizeof *c);
+// Where a row of a panel's sums lies between chunks of k, or at last.
+static char *sums_at(const Worker *w, int64_t row, int64_t column, bool last) {
+  const Gemm *g = w->g;
+  if (w->between && !last) return (char *)(w->between + row * g->n + column);
+  return (char *)w->c + (row_offset(&g->c_rows, row) + column) * (g->result == NNC_F32 ? 4 : 2);
+}
+
+// Rows [from, to) of a block, from there into the buffer of sums or back, where tiles cannot write there themselves.
+static void move_sums(const Worker *w, int64_t from, int64_t to, int64_t column, int columns, bool out, bool last) {
+  const Loops *l = w->blocking->loops;
+  const bool narrows = w->g->result != NNC_F32 && (last || !w->between);
+  const int64_t first = rows_of_block(w).first;
+  for (int64_t r = from; r < to; r++) {
+    void *there = sums_at(w, first + r, column, last);
+    float *sum = w->sums + r * l->panel;
+    if (narrows) l->narrow(sum, columns, there);
+    else memcpy(out ? there : sum, out ? sum : there, (size_t)columns * sizeof *sum);
   }
 }
 
@@ -449,41 +536,44 @@ static void move_sums(const Worker *w, int64_t first, int64_t rows, int64_t colu
 static void multiply_panel(const Worker *w, int64_t panel, int64_t next_panel) {
   const Gemm *g = w->g;
   const Blocking *b = w->blocking;
+  const Loops *l = b->loops;
   Rows rows = rows_of_block(w);
-  int64_t begin = w->chunk * b->chunk, end = smaller(begin + b->chunk, g->k), width = b->loops->panel,
+  int64_t begin = w->chunk * b->chunk, end = smaller(begin + b->chunk, b->words), width = l->panel,
           column = panel * width;
   int columns = (int)smaller(width, g->n - column);
-  bool in_place = columns == width && !g->c_rows.width;
-  float *c = w->c + rows.first * g->c_rows.pixel + column;
+  bool whole_columns = columns == width && !g->c_rows.width && g->result == NNC_F32, ends = end == b->words;
   bool adds = begin > 0 || g->adds;   // to what lies in C
-  if (!in_place && adds) move_sums(w, rows.first, rows.count, column, columns, false);
   const float *a = w->packed;
   for (int64_t k0 = begin; k0 < end; k0 += b->k_block) {
-    int64_t k = smaller(b->k_block, end - k0), steps = divide_up(k, K_STEP);
-    bool last = k0 + b->k_block >= end, buffered_in = k0 > begin || !in_place, buffered_out = !last || !in_place;
-    pack_panel(w, column, columns, k0, k);
-    const float *next = g->b_window ? w->b
-                        : last      ? w->b + next_panel * width * g->b_col + begin * g->b_rows.pixel
-                                    : w->b + column * g->b_col + (k0 + b->k_block) * g->b_rows.pixel;
+    int64_t words = smaller(b->k_block, end - k0), steps = divide_up(words, l->k_step), first_k = k0 * l->of_word;
+    bool first = k0 == begin, last = k0 + b->k_block >= end;
+    pack_panel(w, column, columns, first_k, smaller(words * l->of_word, g->k - first_k));
+    int64_t first_next = last ? begin * l->of_word : first_k + b->k_block * l->of_word,
+            ahead = (last ? next_panel : panel) * width * g->b_col + first_next * g->b_rows.pixel;
     for (int64_t t = 0; t < rows.tiles; t++) {
-      int64_t from = rows.count * t / rows.tiles, height = rows.count * (t + 1) / rows.tiles - from;
-      float *sums = w->sums + from * width, *of_c = c + from * g->c_rows.pixel;
+      int64_t from = row_of_tile(l, &rows, t), to = row_of_tile(l, &rows, t + 1), height = to - from;
+      float *sums = w->sums + from * width;
+      bool in_place = whole_columns && (!l->whole || height == l->tile_rows);
+      float *of_c = in_place ? (float *)w->c + (rows.first + from) * g->c_rows.pixel + column : NULL;
+      if (first && adds && !in_place) move_sums(w, from, to, column, columns, false, false);
+      if (last && l->whole)
+        for (int64_t row = from; row < to; row++) __builtin_prefetch(sums_at(w, rows.first + row, column, ends), 1);
       Tile tile = {.a = a,
                    .b = w->panel,
-                   .k = steps * K_STEP,
-                   .in = k0 == begin && !adds ? NULL
-                         : buffered_in        ? sums
-                                              : of_c,
-                   .in_row = buffered_in ? width : g->c_rows.pixel,
-                   .out = buffered_out ? sums : of_c,
-                   .out_row = buffered_out ? width : g->c_rows.pixel,
-                   .next = next,
-                   .ahead = w->ahead + smaller(t * steps, b->lines)};
-      b->loops->tile((int)height, &tile);
-      a += height * steps * K_STEP;
+                   .k = steps * l->k_step,
+                   .in = first && !adds      ? NULL
+                         : first && in_place ? of_c
+                                             : sums,
+                   .in_row = first && in_place ? g->c_rows.pixel : width,
+                   .out = last && in_place ? of_c : sums,
+                   .out_row = last && in_place ? g->c_rows.pixel : width,
+                   .next = numbers_at(g, w->b, g->b_window ? 0 : ahead),
+                   .ahead = w->ahead + smaller(t * steps * l->fetches, b->lines)};
+      l->tile((int)height, &tile);
+      if (last && !in_place) move_sums(w, from, to, column, columns, true, ends);
+      a += places_of(l, height) * steps * l->k_step;
     }
   }
-  if (!in_place) move_sums(w, rows.first, rows.count, column, columns, true);
 }
 
 // Of a count that all threads draw from, the next number if it lies in [begin, end); a number beyond is kept for later.
@@ -539,7 +629,7 @@ static void by_rows(Worker *w, Team *team) {
     }
 }
 
-void gemm_execute(const Gemm *g, int threads, const float *a, const float *b, float *c, void *workspace) {
+void gemm_execute(const Gemm *g, int threads, const void *a, const void *b, void *c, void *workspace) {
   if (is_dots(g)) {
     execute_dots(g, threads, a, b, c);
     return;
@@ -564,22 +654,29 @@ void gemm_execute(const Gemm *g, int threads, const float *a, const float *b, fl
                 .c = c,
                 .packed = packed + (blocking.by_rows ? thread * blocking.packed : 0),
                 .panel = own};
+    if (blocking.between)
+      w.between = packed + blocking.packed * buffers_of(&blocking, threads) + threads * blocking.floats;
     w.sums = w.panel + blocking.k_block * blocking.loops->panel;
     w.ahead = (int32_t *)(void *)(w.sums + blocking.rows * blocking.loops->panel);
     lay_out_ahead(&w);
     if (g->clears_c) {
 #pragma omp for schedule(static)
-      for (int64_t i = 0; i < g->c_elements; i++) c[i] = 0;
+      for (int64_t i = 0; i < g->c_elements; i++) {
+        if (g->result == NNC_F32) ((float *)c)[i] = 0;
+        else ((uint16_t *)c)[i] = 0;
+      }
     }
+    if (blocking.loops->start) blocking.loops->start();
     if (blocking.by_rows) by_rows(&w, &team);
     else by_columns(&w, &team, packed);
+    if (blocking.loops->stop) blocking.loops->stop();
   }
 }
 #else
 bool gemm_fits(const Gemm *g) { return (void)g, false; }
 const char *gemm_name(const Gemm *g) { return (void)g, "none"; }
 int64_t gemm_scratch(const Gemm *g, int threads) { return (void)g, (void)threads, 0; }
-void gemm_execute(const Gemm *g, int threads, const float *a, const float *b, float *c, void *workspace) {
+void gemm_execute(const Gemm *g, int threads, const void *a, const void *b, void *c, void *workspace) {
   (void)g, (void)threads, (void)a, (void)b, (void)c, (void)workspace;
 }
 #endif

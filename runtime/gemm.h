@@ -1,10 +1,12 @@
-// Products of f32 matrices by own loops (gemm.c), for AVX2 and AVX-512: what linear layers and some 1x1 convolutions
-// are computed by. Operands are packed where that is worth it, else read where they lie.
+// Products of matrices by own loops (gemm.c): of f32 with AVX2 and AVX-512, of bf16 with AMX. What linear layers and
+// some convolutions are computed by. Operands are packed where that is worth it, else read where they lie.
 #ifndef NNC_RUNTIME_GEMM_H
 #define NNC_RUNTIME_GEMM_H
 
 #include <stdbool.h>
 #include <stdint.h>
+
+#include "runtime/program.h"
 
 // Where the i-th of many rows begins: of an image's pixels those that a strided convolution reads, else every one,
 // `pixel` elements apart.
@@ -32,23 +34,24 @@ typedef struct GemmWindow {
 
 // C (m x n, row-major) = A (m x k) B (k x n), or with `adds` C + A B. Of A's two strides one is 1, and of B's.
 typedef struct Gemm {
+  NncDtype type, result;   // of A and B, of C: f32, or bf16 with sums in f32 and either
   int64_t m, n, k;
   GemmRows a_rows, b_rows, c_rows;   // by m, k, m
   int64_t a_col, b_col;
-  bool adds;            // not with clears_c
+  bool adds;            // not with clears_c, nor to bf16
   bool clears_c;        // c_rows leaves rows out: they become 0
   int64_t c_elements;   // of the whole of C, where clears_c
-  // A, or B, is read through it, not by its rows and columns. b_col is 1 then, with a_window a_col, too.
+  // A, or B, is read through it, not by its rows and columns. b_col is 1 then, with a_window a_col, too. f32 alone.
   const GemmWindow *a_window, *b_window;   // Borrowed
 } Gemm;
 
 // Whether gemm_execute can compute it here; of small products not those that pick rows.
 bool gemm_fits(const Gemm *g);
-const char *gemm_name(const Gemm *g);   // "packed", "plain" or "dots", of one that fits
+const char *gemm_name(const Gemm *g);   // "packed", "plain", "dots" or "amx", of one that fits
 // Bytes of workspace for `threads` threads, or fewer.
 int64_t gemm_scratch(const Gemm *g, int threads);
 // Each element of C is a sum in one order, whatever the number of threads. workspace: gemm_scratch bytes, aligned to
 // NNC_ALIGN. Source of the scheme: Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (2008).
-void gemm_execute(const Gemm *g, int threads, const float *a, const float *b, float *c, void *workspace);
+void gemm_execute(const Gemm *g, int threads, const void *a, const void *b, void *c, void *workspace);
 
 #endif

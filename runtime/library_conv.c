@@ -13,6 +13,7 @@ enum {
   LEAST_WEIGHTS = 1 << 18,
   LEAST_WEIGHTS_GRADIENT = 1 << 12,
   FEW_PIXELS = 1024,   // of all images
+  FEW_PIXELS_BF16 = 512,
   // of a larger kernel, as products whose packing picks pixels
   LEAST_GRADIENT_INPUTS = 16,   // weight gradients
   LEAST_GRADIENT_OUTPUTS = 32,
@@ -139,16 +140,24 @@ static bool is_worth_product_avx2(const NncConv *c, int64_t pixels) {
   return weights >= (c->o < c->c || pixels <= FEW_PIXELS ? LEAST_WEIGHTS_GRADIENT : LEAST_WEIGHTS);
 }
 
+// oneDNN's kernels for AMX are slow where pixels are few or apart, and their weight gradients everywhere.
+static bool is_worth_product_bf16(const NncConv *c, int64_t pixels) {
+  bool strided = c->stride[0] > 1 || c->stride[1] > 1;
+  return c->pass == NNC_CONV_WEIGHT_GRAD || pixels <= FEW_PIXELS_BF16 || (c->pass == NNC_CONV_INPUT_GRAD && strided);
+}
+
 // A 1x1 convolution of channels-last images is one product over all pixels that it reads: by library_adopt_product, or
 // of own loops that pick the pixels of a strided one while packing. oneDNN's 1x1 kernels read the weights once per
 // image and reorder them, which costs up to half of the time on small images with many channels, and copy the pixels of
 // strided ones; on large dense ones they are ahead, but for weight gradients with more columns than rows. With AVX2
-// they are ahead but for weight gradients, and for few pixels of many channels. Figures: docs/performance.md.
+// they are ahead but for weight gradients, and for few pixels of many channels; in bf16 the rule is
+// is_worth_product_bf16. Figures: docs/performance.md.
 static bool adopt_product_of(Library *lib, NncOperation *op) {
   const NncConv *c = &op->conv;
   NncConvAxis axes[NNC_CONV_AXES];
   int64_t pixels = c->n * nnc_conv_sizes(c).out;
   if (c->dtype == NNC_F32 && is_avx2() && !is_worth_product_avx2(c, pixels)) return false;
+  if (c->dtype == NNC_BF16 && !is_worth_product_bf16(c, pixels)) return false;
   bool pointwise = c->groups == 1, dense = true, narrows = c->o < c->c,
        is_weight_grad = c->pass == NNC_CONV_WEIGHT_GRAD;
   for (int i = nnc_conv_axes(c, axes) - 1; i >= 0; i--) {
@@ -180,11 +189,12 @@ static bool adopt_product_of(Library *lib, NncOperation *op) {
     if (c->pass == NNC_CONV_FORWARD) gemm.a_rows = picked;
     else if (is_weight_grad) gemm.b_rows = picked;
     else gemm.c_rows = picked, gemm.clears_c = true, gemm.c_elements = c->n * c->h * c->w * c->c;
-    return c->dtype == NNC_F32 && gemm_fits(&gemm) && library_adopt_packed(lib, op, &gemm);
+    return gemm_fits(&gemm) && library_adopt_packed(lib, op, &gemm);
   }
   const bool own_gradient = is_weight_grad && (c->o <= c->c || is_avx2());
   bool few = pixels <= 1024 || (pixels <= 2048 && !(narrows && c->pass == NNC_CONV_FORWARD) && gemm_fits(&gemm));
-  return (few || own_gradient) && library_product_fits(&m) && library_adopt_product(lib, op, &m);
+  return (few || own_gradient || c->dtype == NNC_BF16) && library_product_fits(&m) &&
+         library_adopt_product(lib, op, &m);
 }
 
 // oneDNN's kernels for AVX2 lose half of their rate to the caches where pixels are apart by a stride, and weight

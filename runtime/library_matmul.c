@@ -25,7 +25,7 @@ static bool is_blas_matrix(int64_t rows, int64_t cols, int64_t row, int64_t col)
 
 static bool own_loops_fit(const NncMatmul *m) {
   Gemm gemm = library_gemm_of(m);
-  return m->batch == 1 && m->dtype == NNC_F32 && is_blas_matrix(m->m, m->k, m->a_row, m->a_col) &&
+  return m->batch == 1 && is_blas_matrix(m->m, m->k, m->a_row, m->a_col) &&
          is_blas_matrix(m->k, m->n, m->b_row, m->b_col) && m->c_row >= m->n && gemm_fits(&gemm);
 }
 
@@ -36,7 +36,9 @@ static bool own_loops_fit(const NncMatmul *m) {
 bool library_product_fits(const NncMatmul *m) { return own_loops_fit(m) && (m->m >= 16 || m->b_col == 1); }
 
 Gemm library_gemm_of(const NncMatmul *m) {
-  return (Gemm){.m = m->m,
+  return (Gemm){.type = m->dtype,
+                .result = m->result,
+                .m = m->m,
                 .n = m->n,
                 .k = m->k,
                 .a_rows.pixel = m->a_row,

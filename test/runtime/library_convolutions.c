@@ -341,6 +341,25 @@ static void check_fewer_threads(void) {
   nnc_library_set_threads(0);
 }
 
+// In bf16: with AMX products of own loops where pixels are few or apart, and all weight gradients.
+static void check_packed_bf16(NncConv c, int shape) {
+  c.dtype = NNC_BF16, c.result = c.pass == NNC_CONV_WEIGHT_GRAD ? NNC_F32 : NNC_BF16;
+  bool few = c.n * c.oh * c.ow <= 512, apart = c.stride[0] > 1 && c.pass == NNC_CONV_INPUT_GRAD,
+       amx = strcmp(nnc_library_isa(), "avx512_core_amx") == 0;
+  CHECK((strcmp(nnc_conv_implementation(&c), "amx") == 0) == (amx && (few || apart || c.pass == NNC_CONV_WEIGHT_GRAD)),
+        "pass %d of shape %d in bf16 is %s", (int)c.pass, shape, nnc_conv_implementation(&c));
+  check_conv(c);
+}
+
+// The weight gradient that is f32 is multiplied in bf16 where the processor can.
+static void check_wide_gradient(void) {
+  NncConv c = weights_3x3(4, 64, 64);
+  c.dtype = NNC_BF16, c.result = NNC_F32;
+  const char *by = nnc_conv_implementation(&c), *isa = nnc_library_isa();
+  bool multiplies = !strcmp(isa, "avx512_core_amx") || !strcmp(isa, "avx512_core_bf16");
+  CHECK((strstr(by, "bf16") != NULL) == multiplies, "%s", by);
+}
+
 // Convolutions that run as products of own packed loops: pixels picked by strides, which leave the last ones out, and
 // few pixels.
 static void check_packed(void) {
@@ -367,6 +386,7 @@ static void check_packed(void) {
       CHECK((strcmp(nnc_conv_implementation(&c), "packed") == 0) == product, "pass %d of shape %d is %s", pass, (int)i,
             nnc_conv_implementation(&c));
       check_conv(c);
+      check_packed_bf16(c, (int)i);
     }
 }
 

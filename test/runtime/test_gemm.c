@@ -1,12 +1,13 @@
 // Products by own loops (runtime/gemm.c) against sums in f64: every storage of the operands, odd sizes, several blocks
-// and chunks, rows picked from images. The same bits on one, two and three threads, nothing written outside of C and
-// the workspace.
+// and chunks, rows picked from images, in f32 and, where there is AMX, bf16. The same bits on one, two and three
+// threads, nothing written outside of C and the workspace.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/gemm.h"
 #include "runtime/library.h"
+#include "runtime/narrow.h"
 #include "test/check.h"
 
 enum { GUARD = 64 };
@@ -18,6 +19,28 @@ static float *numbers(int64_t count, int64_t seed) {
   if (!p) abort();
   for (int64_t i = 0; i < count + GUARD; i++) p[i] = value_at(i + seed);
   return p;
+}
+
+static size_t bytes_of(NncDtype type) { return type == NNC_F32 ? 4 : 2; }
+
+// A buffer of them in this type. Takes `p`.
+static void *as_type(float *p, int64_t count, NncDtype type) {
+  if (type == NNC_F32) return p;
+  uint16_t *narrow = (uint16_t *)(void *)p;
+  for (int64_t i = 0; i < count + GUARD; i++) {
+    float x = p[i];
+    narrow[i] = float_to_bf16(x);
+  }
+  return p;
+}
+
+static float number(const void *p, NncDtype type, int64_t i) {
+  return type == NNC_F32 ? ((const float *)p)[i] : bf16_to_float(((const uint16_t *)p)[i]);
+}
+
+static bool is_untouched(const void *p, NncDtype type, int64_t i) {
+  return type == NNC_F32 ? ((const float *)p)[i] == value_at(i + 77)
+                         : ((const uint16_t *)p)[i] == float_to_bf16(value_at(i + 77));
 }
 
 static int64_t row_at(const GemmRows *r, int64_t i) {
@@ -32,7 +55,7 @@ static int64_t extent(const GemmRows *rows, int64_t n_rows, int64_t column, int6
 
 static int64_t c_size(const Gemm *g) { return g->clears_c ? g->c_elements : extent(&g->c_rows, g->m, 1, g->n); }
 
-static void check_values(const char *name, const Gemm *g, const float *a, const float *b, const float *c) {
+static void check_values(const char *name, const Gemm *g, const void *a, const void *b, const void *c) {
   double worst = 0;
   int64_t seen = 0, i = 0, j = 0, samples = g->m * g->n < 4000 ? g->m * g->n : 4000;
   for (int64_t s = 0; s < samples; s++) {
@@ -42,11 +65,14 @@ static void check_values(const char *name, const Gemm *g, const float *a, const 
     // C begins as product_on makes it
     double sum = g->adds ? value_at(row_at(&g->c_rows, i) + j + 77) : 0, size = fabs(sum);
     for (int64_t k = 0; k < g->k; k++) {
-      double x = (double)a[row_at(&g->a_rows, i) + k * g->a_col] * b[row_at(&g->b_rows, k) + j * g->b_col];
+      double x = (double)number(a, g->type, row_at(&g->a_rows, i) + k * g->a_col) *
+                 number(b, g->type, row_at(&g->b_rows, k) + j * g->b_col);
       sum += x, size += fabs(x);
     }
-    double error = fabs(sum - c[row_at(&g->c_rows, i) + j]) / size;
-    if (!(error <= worst) && !isnan(worst)) worst = error;   // also what is not a number
+    double rounding = g->result == NNC_F32 ? 0 : fabs(sum) * 0x1p-8,
+           error = fabs(sum - number(c, g->result, row_at(&g->c_rows, i) + j));
+    error = (error > rounding ? error - rounding : error - error) / size;   // also what is not a number
+    if (!(error <= worst) && !isnan(worst)) worst = error;                  // also what is not a number
     seen++;
   }
   CHECK(seen > 0 && worst <= 1e-6, "%s: %lld x %lld x %lld: %g", name, (long long)g->m, (long long)g->n,
@@ -54,8 +80,8 @@ static void check_values(const char *name, const Gemm *g, const float *a, const 
 }
 
 // C on `threads` threads, with what lies beyond it.
-static float *product_on(const char *name, const Gemm *g, int threads, const float *a, const float *b) {
-  float *c = numbers(c_size(g), 77);
+static void *product_on(const char *name, const Gemm *g, int threads, const void *a, const void *b) {
+  void *c = as_type(numbers(c_size(g), 77), c_size(g), g->result);
   int64_t bytes = gemm_scratch(g, threads);
   char *workspace = aligned_alloc(NNC_ALIGN, (size_t)bytes + NNC_ALIGN);
   if (!workspace) abort();
@@ -64,35 +90,37 @@ static float *product_on(const char *name, const Gemm *g, int threads, const flo
   gemm_execute(g, threads, a, b, c, workspace);
   bool whole = true;
   for (int i = 0; i < NNC_ALIGN; i++) whole &= workspace[bytes + i] == (char)0xff;
-  for (int64_t i = c_size(g); i < c_size(g) + GUARD; i++) whole &= c[i] == value_at(i + 77);
+  for (int64_t i = c_size(g); i < c_size(g) + GUARD; i++) whole &= is_untouched(c, g->result, i);
   CHECK(whole, "%s: %lld x %lld x %lld on %d threads writes outside", name, (long long)g->m, (long long)g->n,
         (long long)g->k, threads);
   free(workspace);
   return c;
 }
 
-static void check_rows_between(const char *name, const Gemm *g, const float *c) {
+static void check_rows_between(const char *name, const Gemm *g, const void *c) {
   bool *written = calloc((size_t)c_size(g), 1);
   if (!written) abort();
   for (int64_t i = 0; i < g->m; i++) memset(written + row_at(&g->c_rows, i), 1, (size_t)g->n);
   int64_t wrong = 0;
-  for (int64_t i = 0; i < c_size(g); i++) wrong += !written[i] && c[i] != (g->clears_c ? 0 : value_at(i + 77));
+  for (int64_t i = 0; i < c_size(g); i++)
+    wrong += !written[i] && !(g->clears_c ? number(c, g->result, i) == 0 : is_untouched(c, g->result, i));
   CHECK(wrong == 0, "%s: %lld elements between the rows", name, (long long)wrong);
   free(written);
 }
 
 static void check_product(const char *name, const Gemm *g) {
-  float *a = numbers(extent(&g->a_rows, g->m, g->a_col, g->k), 5),
-        *b = numbers(extent(&g->b_rows, g->k, g->b_col, g->n), 3);
-  float *c = product_on(name, g, 1, a, b);
+  int64_t of_a = extent(&g->a_rows, g->m, g->a_col, g->k), of_b = extent(&g->b_rows, g->k, g->b_col, g->n);
+  void *a = as_type(numbers(of_a, 5), of_a, g->type), *b = as_type(numbers(of_b, 3), of_b, g->type),
+       *c = product_on(name, g, 1, a, b);
   check_values(name, g, a, b, c);
   check_rows_between(name, g, c);
   for (int threads = 2; threads <= 3; threads++) {
     CHECK(gemm_scratch(g, threads - 1) <= gemm_scratch(g, threads), "%s: %lld x %lld x %lld: %d threads need less",
           name, (long long)g->m, (long long)g->n, (long long)g->k, threads);
-    float *again = product_on(name, g, threads, a, b);
-    CHECK(memcmp(c, again, (size_t)c_size(g) * sizeof *c) == 0, "%s: %lld x %lld x %lld: other bits on %d threads",
-          name, (long long)g->m, (long long)g->n, (long long)g->k, threads);
+    void *again = product_on(name, g, threads, a, b);
+    CHECK(memcmp(c, again, (size_t)c_size(g) * bytes_of(g->result)) == 0,
+          "%s: %lld x %lld x %lld: other bits on %d threads", name, (long long)g->m, (long long)g->n, (long long)g->k,
+          threads);
     free(again);
   }
   free(a);
@@ -109,6 +137,59 @@ static Gemm stored(int64_t m, int64_t n, int64_t k, bool a_across, bool b_across
                 .b_rows.pixel = b_across ? 1 : n + spare,
                 .b_col = b_across ? k + spare : 1,
                 .c_rows.pixel = n + spare};
+}
+
+static Gemm typed(Gemm g, NncDtype type, NncDtype result) {
+  g.type = type, g.result = result;
+  return g;
+}
+
+static void check_picked(NncDtype type, NncDtype result) {
+  // Every second pixel of a line, every third line: 5 x 7 of an image of 13 x 14 (the last column is not read), 3
+  // images.
+  enum { IMAGES = 3, HEIGHT = 13, WIDTH = 14, ROWS = 5, COLUMNS = 7 };
+  static const int64_t channels[][2] = {{40, 64}, {33, 70}, {272, 37}};
+  for (size_t s = 0; s < sizeof channels / sizeof *channels; s++) {
+    int64_t c = channels[s][0], o = channels[s][1], pixels = IMAGES * ROWS * COLUMNS;
+    GemmRows picked = {.pixel = 2 * c,
+                       .line = 3 * WIDTH * c,
+                       .image = HEIGHT * WIDTH * c,
+                       .width = COLUMNS,
+                       .height = ROWS};
+    Gemm forward = typed(stored(pixels, o, c, false, true, 0), type, result),
+         input = typed(stored(pixels, c, o, false, false, 0), type, result),
+         weights = typed(stored(o, c, pixels, true, false, 0), type, result);
+    forward.a_rows = picked;
+    input.c_rows = picked, input.clears_c = true, input.c_elements = IMAGES * HEIGHT * WIDTH * c;
+    weights.b_rows = picked;
+    check_product("pixels of A", &forward);
+    check_product("pixels of C", &input);
+    check_product("pixels of B", &weights);
+  }
+}
+
+// Sizes around the tile (32 rows of two registers), the panel (32), the pair, the block of k (512), both ways of
+// sharing work; sums kept between chunks of k and all of k at once.
+static void check_bf16(void) {
+  Gemm large = typed(stored(512, 512, 512, false, false, 0), NNC_BF16, NNC_BF16);
+  CHECK(gemm_fits(&large) == !strcmp(nnc_library_isa(), "avx512_core_amx"), "products of bf16");
+  if (!gemm_fits(&large)) return;
+  CHECK(!strcmp(gemm_name(&large), "amx"), "their name");
+  static const int64_t sizes[][3] = {{16, 2048, 64},   {17, 1300, 97},   {32, 1024, 65},   {33, 1000, 511},
+                                     {257, 130, 1101}, {130, 257, 2101}, {1100, 33, 513},  {700, 63, 70},
+                                     {40, 60, 9000},   {256, 300, 5001}, {300, 256, 5000}, {100, 3000, 4500}};
+  for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
+    for (int kind = 0; kind < 16; kind++) {
+      Gemm g = typed(stored(sizes[s][0], sizes[s][1], sizes[s][2], kind & 1, kind & 2, kind & 4 ? 5 : 0), NNC_BF16,
+                     kind & 8 ? NNC_BF16 : NNC_F32);
+      CHECK(gemm_fits(&g), "%lld x %lld x %lld", (long long)g.m, (long long)g.n, (long long)g.k);
+      check_product("bf16", &g);
+      g.adds = true;
+      if (kind & 8) CHECK(!gemm_fits(&g), "adds to bf16");
+      else check_product("bf16, added", &g);
+    }
+  check_picked(NNC_BF16, NNC_F32);
+  check_picked(NNC_BF16, NNC_BF16);
 }
 
 int main(int argc, char **argv) {
@@ -154,25 +235,7 @@ int main(int argc, char **argv) {
     g.adds = true;
     check_product("few rows, added", &g);
   }
-  // Every second pixel of a line, every third line: 5 x 7 of an image of 13 x 14 (the last column is not read), 3
-  // images.
-  enum { IMAGES = 3, HEIGHT = 13, WIDTH = 14, ROWS = 5, COLUMNS = 7 };
-  static const int64_t channels[][2] = {{40, 64}, {33, 70}, {272, 37}};
-  for (size_t s = 0; s < sizeof channels / sizeof *channels; s++) {
-    int64_t c = channels[s][0], o = channels[s][1], pixels = IMAGES * ROWS * COLUMNS;
-    GemmRows picked = {.pixel = 2 * c,
-                       .line = 3 * WIDTH * c,
-                       .image = HEIGHT * WIDTH * c,
-                       .width = COLUMNS,
-                       .height = ROWS};
-    Gemm forward = stored(pixels, o, c, false, true, 0), input = stored(pixels, c, o, false, false, 0),
-         weights = stored(o, c, pixels, true, false, 0);
-    forward.a_rows = picked;
-    input.c_rows = picked, input.clears_c = true, input.c_elements = IMAGES * HEIGHT * WIDTH * c;
-    weights.b_rows = picked;
-    check_product("pixels of A", &forward);
-    check_product("pixels of C", &input);
-    check_product("pixels of B", &weights);
-  }
+  check_picked(NNC_F32, NNC_F32);
+  check_bf16();
   return check_report();
 }

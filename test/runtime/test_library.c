@@ -289,6 +289,7 @@ int main(int argc, char **argv) {
   check_winograd_groups();
   check_fewer_threads();
   check_packed();
+  check_wide_gradient();
   check_packed_windows();
   check_packed_products();
   check_winograd_parts();
