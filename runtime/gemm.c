@@ -46,6 +46,8 @@ typedef struct Tile {
   const float *a, *b;   // [k][rows], [k][PANEL]; k a multiple of K_STEP
   int64_t k;
   const float *in;   // added; NULL: nothing
+  const char *c;     // where rows go at last, c_row bytes apart; NULL: not now, or not fetched
+  int64_t c_row;
   float *out;
   int64_t in_row, out_row;
   const float *next;   // what is used next begins here; offsets of its lines in bytes, one for K_STEP of k
@@ -79,9 +81,9 @@ enum { OF_A, OF_B };
 
 // The loops for one instruction set.
 typedef struct Loops {
-  int panel, tile_rows, k_step;
-  int of_word;                          // numbers
-  int fetches;                          // lines of what is used next, for each k_step
+  int panel, tile_rows, k_step, k_most;   // words of k in a step of the loop, in a block
+  int of_word;                            // numbers
+  int fetches;                            // lines of what is used next, for each k_step
   bool whole;                           // a tile takes up tile_rows rows of A and of the sums, also where it has fewer
   void (*start)(void), (*stop)(void);   // of each thread; NULL: nothing to be done
   void (*tile)(int rows, const Tile *t);
@@ -138,7 +140,7 @@ static Blocking blocking_of(const Gemm *g, int threads) {
   const Loops *l = loops_of(g);
   Blocking b = {.loops = l, .panels = divide_up(g->n, l->panel), .by_rows = g->m > g->n};
   b.words = divide_up(g->k, l->of_word);
-  b.k_block = round_up(divide_up(b.words, divide_up(b.words, K_BLOCK)), l->k_step);
+  b.k_block = round_up(divide_up(b.words, divide_up(b.words, l->k_most)), l->k_step);
   int64_t operands = 4 * (g->m * b.words + b.words * g->n + g->m * g->n);
   int64_t packed = larger(smaller(operands / (b.by_rows ? 2 * threads : 2), MOST_PACKED), LEAST_PACKED) / 4;
   // Few rows at a time would pack B too often, so that k is cut first.
@@ -305,6 +307,7 @@ typedef struct Worker {
   void *c;
   float *packed, *panel, *sums;
   float *between;   // NULL: C has room for sums between chunks
+  GemmRows between_rows;
   int32_t *ahead;
   int64_t block, chunk;   // that `packed` holds
 } Worker;
@@ -512,23 +515,34 @@ static void pack_panel(const Worker *w, int64_t column, int columns, int64_t k0,
   zero_tail(l, to, k, l->panel);
 }
 
-// Where a row of a panel's sums lies between chunks of k, or at last.
-static char *sums_at(const Worker *w, int64_t row, int64_t column, bool last) {
+// Where rows of a panel's sums lie between chunks of k, or at last.
+typedef struct Sums {
+  char *first;
+  const GemmRows *rows;
+  int64_t row, size;   // of the first; bytes of a number
+} Sums;
+
+static Sums sums_at(const Worker *w, int64_t row, int64_t column, bool last) {
   const Gemm *g = w->g;
-  if (w->between && !last) return (char *)(w->between + row * g->n + column);
-  return (char *)w->c + (row_offset(&g->c_rows, row) + column) * (g->result == NNC_F32 ? 4 : 2);
+  bool between = w->between && !last;
+  Sums s = {.rows = between ? &w->between_rows : &g->c_rows,
+            .row = row,
+            .size = g->result == NNC_F32 || between ? 4 : 2};
+  s.first = (char *)(between ? w->between : w->c) + (row_offset(s.rows, row) + column) * s.size;
+  return s;
 }
 
-// Rows [from, to) of a block, from there into the buffer of sums or back, where tiles cannot write there themselves.
-static void move_sums(const Worker *w, int64_t from, int64_t to, int64_t column, int columns, bool out, bool last) {
-  const Loops *l = w->blocking->loops;
-  const bool narrows = w->g->result != NNC_F32 && (last || !w->between);
-  const int64_t first = rows_of_block(w).first;
-  for (int64_t r = from; r < to; r++) {
-    void *there = sums_at(w, first + r, column, last);
-    float *sum = w->sums + r * l->panel;
-    if (narrows) l->narrow(sum, columns, there);
-    else memcpy(out ? there : sum, out ? sum : there, (size_t)columns * sizeof *sum);
+static void *row_of_sums(const Sums *s, int64_t i) {
+  int64_t apart = s->rows->width ? row_offset(s->rows, s->row + i) - row_offset(s->rows, s->row) : i * s->rows->pixel;
+  return s->first + apart * s->size;
+}
+
+// `rows` rows from there into the buffer of sums or back, where tiles cannot write there themselves.
+static void move_sums(const Loops *l, const Sums *s, float *sums, int64_t rows, int columns, bool out) {
+  for (int64_t r = 0; r < rows; r++, sums += l->panel) {
+    void *there = row_of_sums(s, r);
+    if (s->size == 2) l->narrow(sums, columns, there);
+    else memcpy(out ? there : sums, out ? sums : there, (size_t)columns * sizeof *sums);
   }
 }
 
@@ -555,9 +569,8 @@ static void multiply_panel(const Worker *w, int64_t panel, int64_t next_panel) {
       float *sums = w->sums + from * width;
       bool in_place = whole_columns && (!l->whole || height == l->tile_rows);
       float *of_c = in_place ? (float *)w->c + (rows.first + from) * g->c_rows.pixel + column : NULL;
-      if (first && adds && !in_place) move_sums(w, from, to, column, columns, false, false);
-      if (last && l->whole)
-        for (int64_t row = from; row < to; row++) __builtin_prefetch(sums_at(w, rows.first + row, column, ends), 1);
+      Sums before = sums_at(w, rows.first + from, column, false), after = sums_at(w, rows.first + from, column, ends);
+      if (first && adds && !in_place) move_sums(l, &before, sums, height, columns, false);
       Tile tile = {.a = a,
                    .b = w->panel,
                    .k = steps * l->k_step,
@@ -568,9 +581,11 @@ static void multiply_panel(const Worker *w, int64_t panel, int64_t next_panel) {
                    .out = last && in_place ? of_c : sums,
                    .out_row = last && in_place ? g->c_rows.pixel : width,
                    .next = numbers_at(g, w->b, g->b_window ? 0 : ahead),
+                   .c = last && !after.rows->width ? after.first : NULL,
+                   .c_row = after.rows->pixel * after.size,
                    .ahead = w->ahead + smaller(t * steps * l->fetches, b->lines)};
       l->tile((int)height, &tile);
-      if (last && !in_place) move_sums(w, from, to, column, columns, true, ends);
+      if (last && !in_place) move_sums(l, &after, sums, height, columns, true);
       a += places_of(l, height) * steps * l->k_step;
     }
   }
@@ -654,6 +669,7 @@ void gemm_execute(const Gemm *g, int threads, const void *a, const void *b, void
                 .c = c,
                 .packed = packed + (blocking.by_rows ? thread * blocking.packed : 0),
                 .panel = own};
+    w.between_rows.pixel = g->n;
     if (blocking.between)
       w.between = packed + blocking.packed * buffers_of(&blocking, threads) + threads * blocking.floats;
     w.sums = w.panel + blocking.k_block * blocking.loops->panel;
