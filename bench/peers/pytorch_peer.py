@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Training steps of the models of bench/run in PyTorch, f32 on the host: data that is there already, SDPA, channels last, PyTorch's own optimizers.
 
-usage: pytorch_peer.py MODEL [--compile] [--threads N]
+usage: pytorch_peer.py MODEL [--compile] [--bf16] [--threads N]
+--bf16: under autocast.
 After two steps to warm up it prints a line; then, for each number that comes on standard input, it takes as many steps and prints a line of JSON:
 median and least milliseconds, and the most bytes the process had in memory.
 """
@@ -259,6 +260,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('model', choices=list(MODELS))
     parser.add_argument('--compile', action='store_true')
+    parser.add_argument('--bf16', action='store_true')
     parser.add_argument('--threads', type=int, default=os.cpu_count())
     options = parser.parse_args()
     warnings.filterwarnings('ignore')
@@ -272,7 +274,9 @@ def main():
 
     def step():
         optimizer.zero_grad()
-        loss_of(forward(*inputs), labels).backward()
+        with torch.autocast('cpu', torch.bfloat16, options.bf16):
+            loss = loss_of(forward(*inputs), labels)
+        loss.backward()
         if clip:
             nn.utils.clip_grad_norm_(model.parameters(), clip)
         optimizer.step()
