@@ -113,7 +113,7 @@ bool gemm_fits(const Gemm *g) {
   bool a = g->a_col == 1 || (g->a_rows.pixel == 1 && !g->a_rows.width),
        b = g->b_col == 1 || (g->b_rows.pixel == 1 && !g->b_rows.width);
   if (!gemm_loops(g) || !a || !b || g->m > INT32_MAX || g->n > INT32_MAX || g->k > INT32_MAX) return false;
-  if (g->type != NNC_F32 && (g->a_window || g->b_window || (g->adds && g->result != NNC_F32))) return false;
+  if (g->type != NNC_F32 && (g->a_window || (g->adds && g->result != NNC_F32))) return false;
   return !has_little_work(g) || (g->type == NNC_F32 && !picks_rows(g));
 }
 

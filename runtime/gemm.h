@@ -41,7 +41,8 @@ typedef struct Gemm {
   bool adds;            // not with clears_c, nor to bf16
   bool clears_c;        // c_rows leaves rows out: they become 0
   int64_t c_elements;   // of the whole of C, where clears_c
-  // A, or B, is read through it, not by its rows and columns. b_col is 1 then, with a_window a_col, too. f32 alone.
+  // A, or B, is read through it, not by its rows and columns. b_col is 1 then, with a_window a_col, too. a_window: f32
+  // alone.
   const GemmWindow *a_window, *b_window;   // Borrowed
 } Gemm;
 

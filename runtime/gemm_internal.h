@@ -69,6 +69,8 @@ typedef struct Loops {
   void (*dots)(int rows, int columns, const Dots *t);
   PackRuns pack_runs[2];
   PackRows pack_rows[2];
+  // k rows of `lanes` numbers as they are, `step` and `width` apart
+  void (*copy_rows)(const void *from, int64_t step, int lanes, int64_t k, void *to, int64_t width);
   void (*pack_pair)(const uint16_t *even, const uint16_t *odd, int lanes, float *to);   // bf16 alone; odd NULL: zeros
   void (*narrow)(const float *from, int n, uint16_t *to);
 } Loops;

@@ -71,13 +71,17 @@ void gemm_pack_tile(const Gemm *g, const Loops *l, const void *a, int64_t row, i
   if (!l->whole) zero_tail(l, to, k, rows);
 }
 
-static void zero_lanes(float *to, int64_t width, int lanes, int64_t k) {
-  for (int64_t i = 0; i < k; i++) memset(to + i * width, 0, (size_t)lanes * sizeof *to);
+// Lanes of `k` rows that lie `width` numbers apart.
+static void zero_lanes(const Gemm *g, char *to, int64_t width, int lanes, int64_t k) {
+  const int64_t size = gemm_size(g);
+  for (int64_t i = 0; i < k; i++) memset(to + i * width * size, 0, (size_t)(lanes * size));
 }
 
-// Columns of a B under a window: some channels of one pixel at a time, line by line.
-static void pack_window_columns(const GemmWindow *w, const Loops *l, const float *b, int64_t column, int columns,
-                                int64_t k0, int64_t k, float *to) {
+// Columns of a B under a window, k rows of l->panel numbers: some channels of one pixel at a time, line by line.
+static void copy_window_columns(const Gemm *g, const Loops *l, const void *b, int64_t column, int columns, int64_t k0,
+                                int64_t k, char *to) {
+  const GemmWindow *w = g->b_window;
+  const int64_t row = l->panel * gemm_size(g);
   for (int at = 0, lanes; at < columns; at += lanes) {
     const GemmTap *tap = &w->tap[(column + at) / w->run];
     const int64_t within = (column + at) % w->run, dx = tap->x + within / w->channels, channel = within % w->channels;
@@ -85,7 +89,7 @@ static void pack_window_columns(const GemmWindow *w, const Loops *l, const float
     for (int64_t i = 0, run; i < k; i += run) {
       const Stand s = stand_of(w, k0 + i);
       run = smaller(w->places - (k0 + i) % w->places, k - i);
-      float *line = to + i * l->panel + at;
+      char *line = to + i * row + at * gemm_size(g);
       // of the places of this run, those whose pixel lies in the image
       bool outside = s.y + tap->y < 0 || s.y + tap->y >= w->height;
       int64_t x = s.x + dx,
@@ -93,12 +97,28 @@ static void pack_window_columns(const GemmWindow *w, const Loops *l, const float
                       : x < 0 ? smaller(divide_up(-x, w->step[1]), run)
                               : 0,
               end = larger(smaller(x < w->width ? divide_up(w->width - x, w->step[1]) : 0, run), begin);
-      zero_lanes(line, l->panel, lanes, begin);
+      zero_lanes(g, line, l->panel, lanes, begin);
       const int64_t offset = s.offset + (tap->y * w->width + dx + begin * w->step[1]) * w->channels + channel;
       if (begin < end)
-        l->pack_rows[OF_B](b + offset, w->step[1] * w->channels, lanes, end - begin, line + begin * l->panel, l->panel);
-      zero_lanes(line + end * l->panel, l->panel, lanes, run - end);
+        l->copy_rows(gemm_at(g, b, offset), w->step[1] * w->channels, lanes, end - begin, line + begin * row, l->panel);
+      zero_lanes(g, line + end * row, l->panel, lanes, run - end);
     }
+  }
+}
+
+// The same packed: pairs by way of a strip that stays in the first cache.
+static void pack_window_columns(const Gemm *g, const Loops *l, const void *b, int64_t column, int columns, int64_t k0,
+                                int64_t k, float *to) {
+  if (l->of_word == 1) {
+    copy_window_columns(g, l, b, column, columns, k0, k, (char *)to);
+    return;
+  }
+  enum { STRIP = 128 };
+  uint16_t strip[STRIP * MOST_PANEL];
+  for (int64_t i = 0, n; i < k; i += n, to += n / l->of_word * l->panel) {
+    n = smaller(STRIP, k - i);
+    copy_window_columns(g, l, b, column, columns, k0 + i, n, (char *)strip);
+    l->pack_rows[OF_B](strip, l->panel, columns, n, to, l->panel);
   }
 }
 
@@ -128,7 +148,7 @@ static void pack_picked_rows(const Gemm *g, const Loops *l, const void *b, int64
 void gemm_pack_panel(const Gemm *g, const Loops *l, const void *b, int64_t column, int columns, int64_t k0, int64_t k,
                      float *to) {
   if (g->b_window) {
-    pack_window_columns(g->b_window, l, b, column, columns, k0, k, to);
+    pack_window_columns(g, l, b, column, columns, k0, k, to);
   } else if (g->a_window) {
     pack_rows_of_taps(g, l, b, column, columns, k0, k, to);
   } else if (g->b_col != 1) {

@@ -222,12 +222,13 @@ bool library_adopt_packed_conv(Library *lib, NncOperation *op) {
   take_as_given(op);
   LibraryOperand *weights = &op->operand[c->pass == NNC_CONV_WEIGHT_GRAD ? 2 : 1];
   dnnl_dims_t strides;
+  dnnl_data_type_t type = (weights == &op->operand[2] ? c->result : c->dtype) == NNC_BF16 ? dnnl_bf16 : dnnl_f32;
   packed_conv_weight_strides(c, strides);
-  if (!onednn_layout_by_strides(&weights->used, 4, (dnnl_dims_t){c->o, c->c, c->kh, c->kw}, dnnl_f32, strides) ||
+  if (!onednn_layout_by_strides(&weights->used, 4, (dnnl_dims_t){c->o, c->c, c->kh, c->kw}, type, strides) ||
       !lay_out_workspace(lib, op, packed_conv_scratch(&op->conv, op->threads)))
     return false;
   op->kind = OPERATION_PACKED_CONV;
-  op->implementation = "packed";
+  op->implementation = c->dtype == NNC_F32 ? "packed" : "amx";
   return true;
 }
 

@@ -13,13 +13,21 @@ enum {
   LEAST_WEIGHTS = 1 << 18,
   LEAST_WEIGHTS_GRADIENT = 1 << 12,
   FEW_PIXELS = 1024,   // of all images
-  FEW_PIXELS_BF16 = 512,
   // of a larger kernel, as products whose packing picks pixels
   LEAST_GRADIENT_INPUTS = 16,   // weight gradients
   LEAST_GRADIENT_OUTPUTS = 32,
   MOST_KERNEL_STRIDED = 16,   // elements; forward with a stride
   LEAST_INPUTS_STRIDED = 64,
   LEAST_WEIGHTS_STRIDED = 1 << 16   // inputs times outputs; input gradients with a stride
+};
+
+// In bf16, with AMX (docs/performance.md).
+enum {
+  FEW_PIXELS_BF16 = 512,   // of a 1x1 convolution, in all images
+  // weight gradients of larger kernels
+  LEAST_OUTPUTS_BF16 = 64,
+  MOST_WIDTH_BF16 = 15,
+  MOST_INPUTS_BF16 = 7
 };
 
 bool library_conv_equal(const NncConv *a, const NncConv *b) {
@@ -198,8 +206,7 @@ static bool adopt_product_of(Library *lib, NncOperation *op) {
 }
 
 // oneDNN's kernels for AVX2 lose half of their rate to the caches where pixels are apart by a stride, and weight
-// gradients of channels-last images are slow there in any case. With AVX-512 own products of larger kernels were never
-// measured.
+// gradients of channels-last images are slow there in any case. With AVX-512 oneDNN's are ahead, with a stride too.
 static bool is_worth_packed_avx2(const NncConv *c) {
   bool strided = c->stride[0] > 1 || c->stride[1] > 1;
   if (c->kh * c->kw == 1) return false;
@@ -209,6 +216,12 @@ static bool is_worth_packed_avx2(const NncConv *c) {
   case NNC_CONV_WEIGHT_GRAD: return c->c >= LEAST_GRADIENT_INPUTS && c->o >= LEAST_GRADIENT_OUTPUTS;
   }
   return false;
+}
+
+// oneDNN's weight gradients for AMX take lines of pixels at a time, and a few channels as a vector of them.
+static bool is_worth_packed_bf16(const NncConv *c) {
+  return c->pass == NNC_CONV_WEIGHT_GRAD && c->kh * c->kw > 1 && c->o >= LEAST_OUTPUTS_BF16 &&
+         (c->ow <= MOST_WIDTH_BF16 || c->c <= MOST_INPUTS_BF16);
 }
 
 // Fewer threads than were planned for may filter what more of them do directly, for which the plan has no room.
@@ -250,8 +263,8 @@ bool library_describe_conv(Library *lib, NncOperation *op) {
   if (fits && adopt_product_of(lib, op)) return true;
   if (fits && !narrow && winograd_fits(c, op->threads) && has_room_to_filter(lib, op))
     return library_adopt_winograd(lib, op);
-  if (fits && is_avx2() && is_worth_packed_avx2(c) && packed_conv_fits(c) && library_adopt_packed_conv(lib, op))
-    return true;
+  bool packed = narrow ? is_worth_packed_bf16(c) : is_avx2() && is_worth_packed_avx2(c);
+  if (fits && packed && packed_conv_fits(c) && library_adopt_packed_conv(lib, op)) return true;
   if (fits && (adopt_onednn(lib, op, false) || adopt_onednn(lib, op, true))) return true;
   return narrow ? describe_converted(lib, op) : library_adopt_direct(lib, op);
 }

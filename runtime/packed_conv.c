@@ -1,7 +1,9 @@
-// Convolutions of channels-last f32 images as products of own packed loops (gemm.c) whose packing picks what the kernel
-// covers: forward the pixels under it, in the weight gradient the same as columns, in the input gradient, for each
-// remainder of a pixel's position by the stride, the results that it reached. Nothing is copied but the weights,
-// brought to the order of the products in the workspace.
+// Convolutions of channels-last images, and in bf16 their weight gradients, as products of own packed loops (gemm.c)
+// whose packing picks what the kernel covers: forward the pixels under it, in the weight gradient the same as columns,
+// in the input gradient, for each remainder of a pixel's position by the stride, the results that it reached. Nothing
+// is copied but the weights, brought to the order of the products in the workspace.
+#include <string.h>
+
 #include "runtime/library_internal.h"
 #include "support/integers.h"
 
@@ -45,7 +47,7 @@ static void reached(const NncConv *c, int64_t y, int64_t x, GemmWindow *w) {
 }
 
 // The product number `i`, and where it begins in C. A k of 0: no element of the kernel leads there.
-static Gemm product_of(const NncConv *c, int64_t i, GemmWindow *w, int64_t *first) {
+static Gemm product_in_f32(const NncConv *c, int64_t i, GemmWindow *w, int64_t *first) {
   const int64_t y = i / c->stride[1], x = i % c->stride[1], window = c->kh * c->kw * c->c;
   *first = 0;
   if (c->pass == NNC_CONV_INPUT_GRAD) reached(c, y, x, w);
@@ -90,9 +92,16 @@ static Gemm product_of(const NncConv *c, int64_t i, GemmWindow *w, int64_t *firs
   return g;
 }
 
+static Gemm product_of(const NncConv *c, int64_t i, GemmWindow *w, int64_t *first) {
+  Gemm g = product_in_f32(c, i, w, first);
+  g.type = c->dtype, g.result = c->result;
+  return g;
+}
+
 bool packed_conv_fits(const NncConv *c) {
-  if (!c->channels_last || c->dtype != NNC_F32 || c->groups != 1 || nnc_conv_is_3d(c) ||
-      c->kh * c->kw > GEMM_MOST_TAPS || c->kw > c->w || c->stride[0] > c->h || c->stride[1] > c->w)
+  if (!c->channels_last || (c->dtype != NNC_F32 && c->dtype != NNC_BF16) || c->groups != 1 || nnc_conv_is_3d(c) ||
+      c->kh * (c->dilation[1] == 1 && c->pass != NNC_CONV_INPUT_GRAD ? 1 : c->kw) > GEMM_MOST_TAPS || c->kw > c->w ||
+      c->stride[0] > c->h || c->stride[1] > c->w)
     return false;
   for (int64_t i = 0, first; i < n_products(c); i++) {
     GemmWindow w;
@@ -123,18 +132,19 @@ int64_t packed_conv_scratch(const NncConv *c, int threads) {
 
 void packed_conv_execute(const NncConv *c, int threads, void *const buffers[3], void *workspace) {
   const bool swapped = c->pass == NNC_CONV_WEIGHT_GRAD;   // dw = dy' x
-  const float *a = buffers[swapped], *b = buffers[!swapped];
-  float *out = buffers[2];
+  const void *a = buffers[swapped], *b = buffers[!swapped];
+  const int64_t size = c->result == NNC_F32 ? 4 : 2;
+  char *out = buffers[2];
   const int64_t elements = c->n * c->h * c->w * c->c;
   // Where the kernel is smaller than the stride some pixels reach nothing.
   if (c->pass == NNC_CONV_INPUT_GRAD &&
       (c->kh < c->stride[0] || c->kw < c->stride[1] || c->dilation[0] > 1 || c->dilation[1] > 1)) {
 #pragma omp parallel for schedule(static) num_threads(threads)
-    for (int64_t i = 0; i < elements; i++) out[i] = 0;
+    for (int64_t i = 0; i < elements; i++) memset(out + i * size, 0, (size_t)size);
   }
   for (int64_t i = 0, first; i < n_products(c); i++) {
     GemmWindow w;
     Gemm g = product_of(c, i, &w, &first);
-    if (g.k > 0) gemm_execute(&g, threads, a, b, out + first, workspace);
+    if (g.k > 0) gemm_execute(&g, threads, a, b, out + first * size, workspace);
   }
 }

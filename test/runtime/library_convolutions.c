@@ -424,6 +424,36 @@ static void check_packed_windows(void) {
     }
 }
 
+// Weight gradients of larger kernels in bf16: short lines, and few channels.
+static void check_windows_bf16(void) {
+  bool amx = strcmp(nnc_library_isa(), "avx512_core_amx") == 0;
+  static const struct {
+    NncConv conv;
+    bool own;
+  } shapes[] = {
+      {{.n = 4, .c = 64, .h = 28, .w = 28, .o = 72, .kh = 3, .kw = 3, .stride = {2, 2}, .pad = {1, 1, 1, 1}}, true},
+      {{.n = 3, .c = 48, .h = 16, .w = 16, .o = 64, .kh = 3, .kw = 3, .stride = {1, 1}, .pad = {1, 1, 1, 1}}, false},
+      {{.n = 6, .c = 64, .h = 7, .w = 7, .o = 32, .kh = 3, .kw = 3, .stride = {1, 1}, .pad = {1, 1, 1, 1}}, false},
+      {{.n = 2, .c = 3, .h = 64, .w = 64, .o = 64, .kh = 16, .kw = 16, .stride = {16, 16}}, false},   // little work
+      {{.n = 16, .c = 3, .h = 64, .w = 64, .o = 64, .kh = 16, .kw = 16, .stride = {16, 16}}, true},
+      {{.n = 4, .c = 3, .h = 80, .w = 80, .o = 96, .kh = 4, .kw = 4, .stride = {4, 4}}, true},
+  };
+  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+    NncConv c = shapes[i].conv;
+    c.pass = NNC_CONV_WEIGHT_GRAD;
+    c.groups = c.channels_last = 1, c.dilation[0] = c.dilation[1] = 1;
+    c.dtype = NNC_BF16, c.result = NNC_F32;
+    c.oh = (c.h + 2 * c.pad[0] - c.kh) / c.stride[0] + 1, c.ow = (c.w + 2 * c.pad[2] - c.kw) / c.stride[1] + 1;
+    CHECK((strcmp(nnc_conv_implementation(&c), "amx") == 0) == (amx && shapes[i].own), "shape %d is %s", (int)i,
+          nnc_conv_implementation(&c));
+    check_conv(c);
+    check_planned_for_two(c);
+    if (!shapes[i].own) continue;
+    c.result = NNC_BF16;   // nothing but the rounding differs
+    check_conv(c);
+  }
+}
+
 static void run_conv(NncConv c, void *a, void *b, void *out) {
   char error[200] = "";
   c.scratch_bytes = nnc_conv_scratch(&c);

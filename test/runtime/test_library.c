@@ -291,6 +291,7 @@ int main(int argc, char **argv) {
   check_packed();
   check_wide_gradient();
   check_packed_windows();
+  check_windows_bf16();
   check_packed_products();
   check_winograd_parts();
   check_matmuls();

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "runtime/library_internal.h"
+#include "runtime/narrow.h"
 #include "test/check.h"
 
 enum { GUARD = 256, SHAPES = 60 };
@@ -23,6 +24,15 @@ static float *guarded(int64_t n, bool filled) {
   memset(p, 0xff, (size_t)(4 * (n + 2 * GUARD)));
   for (int64_t i = 0; filled && i < n; i++) p[GUARD + i] = (float)draw(-1000, 1000) / 1000;
   return p + GUARD;
+}
+
+// What they are in this type, and as such; NULL: they stay.
+static uint16_t *narrowed(float *p, int64_t n, NncDtype type) {
+  if (type == NNC_F32) return NULL;
+  uint16_t *narrow = malloc((size_t)n * sizeof *narrow);
+  if (!narrow) abort();
+  for (int64_t i = 0; i < n; i++) narrow[i] = float_to_bf16(p[i]), p[i] = bf16_to_float(narrow[i]);
+  return narrow;
 }
 
 static bool is_guarded(const float *p, int64_t n) {
@@ -79,6 +89,7 @@ static void check_conv(const NncConv *c) {
   bool gradient = c->pass == NNC_CONV_WEIGHT_GRAD;
   float *a = guarded(size[0], true), *b = guarded(size[1], true), *packed = guarded(size[1], false),
         *first = guarded(size[2], false), *out = guarded(size[2], false), *plain = guarded(size[2], false);
+  uint16_t *narrow_a = narrowed(a, size[0], c->dtype), *narrow_b = narrowed(b, size[1], c->dtype);
   double *want = calloc((size_t)size[2], sizeof *want), *of = calloc((size_t)size[2], sizeof *of), worst = 0;
   if (!want || !of) abort();
   reference(c, c->pass == NNC_CONV_INPUT_GRAD ? NULL : a, gradient ? NULL : b,
@@ -94,7 +105,8 @@ static void check_conv(const NncConv *c) {
     if (!workspace) abort();
     memset(workspace, 0xff, (size_t)bytes + NNC_ALIGN);
     float *to = threads == 1 ? first : out;
-    packed_conv_execute(c, threads, (void *[]){a, packed, to}, workspace);
+    void *as_a = narrow_a ? (void *)narrow_a : a, *as_b = narrow_b ? (void *)narrow_b : packed;
+    packed_conv_execute(c, threads, (void *[]){as_a, as_b, to}, workspace);
     bool whole = is_guarded(to, size[2]);
     for (int i = 0; i < NNC_ALIGN; i++) whole &= workspace[bytes + i] == (char)0xff;
     CHECK(whole, "pass %d writes outside on %d threads", c->pass, threads);
@@ -113,7 +125,7 @@ static void check_conv(const NncConv *c) {
         (int)c->pad[3], worst);
   float *buffers[] = {a, b, packed, first, out, plain};
   for (int i = 0; i < 6; i++) free(buffers[i] - GUARD);
-  free(want), free(of);
+  free(want), free(of), free(narrow_a), free(narrow_b);
 }
 
 int main(int argc, char **argv) {
@@ -141,7 +153,8 @@ int main(int argc, char **argv) {
   CHECK(!packed_conv_fits(&other), "channels in front");
   other = plain, other.kh = 1, other.kw = 29, other.pad[2] = 2;   // a run would be longer than a line
   CHECK(!packed_conv_fits(&other), "a kernel wider than the image");
-  other = plain, other.kh = other.kw = 9, other.pad[0] = other.pad[1] = other.pad[2] = other.pad[3] = 4;
+  other = plain, other.pass = NNC_CONV_INPUT_GRAD, other.kh = other.kw = 9,
+  other.pad[0] = other.pad[1] = other.pad[2] = other.pad[3] = 4;
   CHECK(!packed_conv_fits(&other), "more elements of the kernel than taps");
   // Pixels that no element of the kernel leads from, along each axis.
   for (int axis = 0; axis < 2; axis++) {
@@ -160,5 +173,17 @@ int main(int argc, char **argv) {
     shapes++;
   }
   CHECK(shapes == SHAPES, "%d shapes of %d that fit", shapes, SHAPES);
+  // Weight gradients of bf16 images, which are f32.
+  plain.pass = NNC_CONV_WEIGHT_GRAD, plain.dtype = NNC_BF16;
+  bool amx = !strcmp(nnc_library_isa(), "avx512_core_amx");
+  CHECK(packed_conv_fits(&plain) == amx, "products of bf16");
+  for (int tries = shapes = 0; amx && shapes < SHAPES / 2 && tries < 100 * SHAPES; tries++) {
+    NncConv c = random_conv(NNC_CONV_WEIGHT_GRAD);
+    c.dtype = NNC_BF16;
+    if (c.oh < 1 || c.ow < 1 || !packed_conv_fits(&c)) continue;
+    check_conv(&c);
+    shapes++;
+  }
+  CHECK(shapes == (amx ? SHAPES / 2 : 0), "%d shapes of bf16 that fit", shapes);
   return check_report();
 }
