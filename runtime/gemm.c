@@ -67,7 +67,6 @@ static Blocking blocking_of(const Gemm *g, int threads) {
   b.chunks = divide_up(b.words, most_chunk);
   b.chunk = round_up(divide_up(b.words, b.chunks), b.k_block);
   b.chunks = divide_up(b.words, b.chunk);
-  b.between = g->result != NNC_F32 && b.chunks > 1 ? round_up(g->m * g->n, NNC_ALIGN / 4) : 0;
   int64_t chunk = round_up(smaller(b.chunk, b.words), l->k_step);
   int64_t fit = larger(smaller(packed / chunk, MOST_ROWS), l->tile_rows);
   b.blocks = divide_up(g->m, fit);
@@ -75,7 +74,10 @@ static Blocking blocking_of(const Gemm *g, int threads) {
     b.blocks = larger(round_up(b.blocks, threads),
                       threads * larger(1, smaller(g->m / (threads * LEAST_ROWS), UNITS_OF_THREAD)));
   int64_t unit = places_of(l, 1);
+  b.blocks = smaller(b.blocks, divide_up(g->m, unit));
   b.rows = divide_up(divide_up(g->m, unit), b.blocks) * unit;
+  if (g->result != NNC_F32 && b.chunks > 1)
+    b.between = round_up((b.by_rows ? threads * b.rows : g->m) * g->n, NNC_ALIGN / 4);
   b.packed = round_up(b.rows * chunk, NNC_ALIGN / 4);
   int64_t of_run;
   b.lines = lines_of(g, &b, &of_run);
@@ -117,9 +119,9 @@ bool gemm_fits(const Gemm *g) {
   return !has_little_work(g) || (g->type == NNC_F32 && !picks_rows(g));
 }
 
-const char *gemm_name(const Gemm *g) {
-  return g->type != NNC_F32 ? "amx" : is_dots(g) ? "dots" : is_small(g) ? "plain" : "packed";
-}
+const char *gemm_packed_name(NncDtype type) { return type == NNC_F32 ? "packed" : "amx"; }
+
+const char *gemm_name(const Gemm *g) { return is_dots(g) ? "dots" : is_small(g) ? "plain" : gemm_packed_name(g->type); }
 
 int64_t gemm_scratch(const Gemm *g, int threads) {
   if (is_dots(g)) return 0;
@@ -139,7 +141,7 @@ typedef struct Worker {
   const void *a, *b;
   void *c;
   float *packed, *panel, *sums;
-  float *between;   // NULL: C has room for sums between chunks
+  float *between;   // of its block where it takes blocks, else of all rows; NULL: C has room for sums between chunks
   GemmRows between_rows;
   int32_t *ahead;
   int64_t block, chunk;   // that `packed` holds
@@ -204,25 +206,21 @@ static void pack_tiles(const Worker *w, int64_t from, int64_t to) {
 
 // Where rows of a panel's sums lie between chunks of k, or at last.
 typedef struct Sums {
-  char *first;
+  char *base;   // of row 0
   const GemmRows *rows;
   int64_t row, size;   // of the first; bytes of a number
 } Sums;
 
 static Sums sums_at(const Worker *w, int64_t row, int64_t column, bool last) {
   const Gemm *g = w->g;
-  bool between = w->between && !last;
-  Sums s = {.rows = between ? &w->between_rows : &g->c_rows,
-            .row = row,
-            .size = g->result == NNC_F32 || between ? 4 : 2};
-  s.first = (char *)(between ? w->between : w->c) + (gemm_row(s.rows, row) + column) * s.size;
-  return s;
+  if (w->between && !last)
+    return (Sums){(char *)(w->between + column), &w->between_rows,
+                  row - (w->blocking->by_rows ? rows_of_block(w).first : 0), 4};
+  int64_t size = g->result == NNC_F32 ? 4 : 2;
+  return (Sums){(char *)w->c + column * size, &g->c_rows, row, size};
 }
 
-static void *row_of_sums(const Sums *s, int64_t i) {
-  int64_t apart = s->rows->width ? gemm_row(s->rows, s->row + i) - gemm_row(s->rows, s->row) : i * s->rows->pixel;
-  return s->first + apart * s->size;
-}
+static void *row_of_sums(const Sums *s, int64_t i) { return s->base + gemm_row(s->rows, s->row + i) * s->size; }
 
 // `rows` rows from there into the buffer of sums or back, where tiles cannot write there themselves.
 static void move_sums(const Loops *l, const Sums *s, float *sums, int64_t rows, int columns, bool out) {
@@ -268,7 +266,7 @@ static void multiply_panel(const Worker *w, int64_t panel, int64_t next_panel) {
                    .out = last && in_place ? of_c : sums,
                    .out_row = last && in_place ? g->c_rows.pixel : width,
                    .next = gemm_at(g, w->b, g->b_window ? 0 : ahead),
-                   .c = last && !after.rows->width ? after.first : NULL,
+                   .c = last && !after.rows->width ? row_of_sums(&after, 0) : NULL,
                    .c_row = after.rows->pixel * after.size,
                    .ahead = w->ahead + smaller(t * steps * l->fetches, b->lines)};
       l->tile((int)height, &tile);
@@ -358,7 +356,8 @@ void gemm_execute(const Gemm *g, int threads, const void *a, const void *b, void
                 .panel = own};
     w.between_rows.pixel = g->n;
     if (blocking.between)
-      w.between = packed + blocking.packed * buffers_of(&blocking, threads) + threads * blocking.floats;
+      w.between = packed + blocking.packed * buffers_of(&blocking, threads) + threads * blocking.floats +
+                  (blocking.by_rows ? thread * blocking.rows * g->n : 0);
     w.sums = w.panel + blocking.k_block * blocking.loops->panel;
     w.ahead = (int32_t *)(void *)(w.sums + blocking.rows * blocking.loops->panel);
     lay_out_ahead(&w);
@@ -378,6 +377,7 @@ void gemm_execute(const Gemm *g, int threads, const void *a, const void *b, void
 #else
 bool gemm_fits(const Gemm *g) { return (void)g, false; }
 const char *gemm_name(const Gemm *g) { return (void)g, "none"; }
+const char *gemm_packed_name(NncDtype type) { return (void)type, "none"; }
 int64_t gemm_scratch(const Gemm *g, int threads) { return (void)g, (void)threads, 0; }
 void gemm_execute(const Gemm *g, int threads, const void *a, const void *b, void *c, void *workspace) {
   (void)g, (void)threads, (void)a, (void)b, (void)c, (void)workspace;

@@ -46,9 +46,10 @@ typedef struct Gemm {
   const GemmWindow *a_window, *b_window;   // Borrowed
 } Gemm;
 
-// Whether gemm_execute can compute it here; of small products not those that pick rows.
+// Whether gemm_execute can compute it here; of small products not those that pick rows, nor those of bf16.
 bool gemm_fits(const Gemm *g);
-const char *gemm_name(const Gemm *g);   // "packed", "plain", "dots" or "amx", of one that fits
+const char *gemm_name(const Gemm *g);          // "packed", "plain", "dots" or "amx", of one that fits
+const char *gemm_packed_name(NncDtype type);   // of those that are packed
 // Bytes of workspace for `threads` threads, or fewer.
 int64_t gemm_scratch(const Gemm *g, int threads);
 // Each element of C is a sum in one order, whatever the number of threads. workspace: gemm_scratch bytes, aligned to

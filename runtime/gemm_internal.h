@@ -9,10 +9,10 @@
 enum {
   // of the machine (runtime/vector.inc)
   MOST_PANEL = 32,       // columns: two vectors
-  MOST_TILE_ROWS = 32,   // a block is shared out evenly over its tiles
-  K_STEP = 8,            // words of the loop over k, unrolled; packed k is padded to it
+  MOST_TILE_ROWS = 32,   // a block of f32 is shared out evenly over its tiles
+  K_STEP = 8,            // words of the loop over k of f32, unrolled
   // of the caches
-  K_BLOCK = 256,     // the most words of k at a time: a panel of B is 32 KiB then, two thirds of a first cache
+  K_BLOCK = 256,     // the most numbers of k at a time in f32: a panel of B is 32 KiB then, two thirds of a first cache
   ROWS_AHEAD = 16,   // that packing fetches before it needs them
   // of a product of few rows, whose elements are sums over neighbours of both operands
   FEW_ROWS = 16,
@@ -21,14 +21,14 @@ enum {
 };
 
 typedef struct Tile {
-  const float *a, *b;   // [k][rows], [k][PANEL]; k a multiple of K_STEP
-  int64_t k;
-  const float *in;   // added; NULL: nothing
-  const char *c;     // where rows go at last, c_row bytes apart; NULL: not now, or not fetched
+  const float *a, *b;   // [k][rows] (AMX: gemm_amx.inc), [k][PANEL]
+  int64_t k;            // words, a multiple of k_step, to which packing pads it
+  const float *in;      // added; NULL: nothing
+  const char *c;        // where rows go at last, c_row bytes apart; NULL: not now, or not fetched
   int64_t c_row;
   float *out;
   int64_t in_row, out_row;
-  const float *next;   // what is used next begins here; offsets of its lines in bytes, one for K_STEP of k
+  const float *next;   // what is used next begins here; offsets of its lines in bytes, `fetches` for each k_step
   const int32_t *ahead;
 } Tile;
 

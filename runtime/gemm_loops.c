@@ -12,7 +12,7 @@
 
 const Loops *gemm_loops(const Gemm *g) {
   if (g->type == NNC_F32) return g->result == NNC_F32 ? loops_here() : NULL;
-  return g->type == NNC_BF16 && strcmp(nnc_library_isa(), "avx512_core_amx") == 0 ? &loops_amx : NULL;
+  return g->type == NNC_BF16 && nnc_library_has_amx() ? &loops_amx : NULL;
 }
 #else
 const Loops *gemm_loops(const Gemm *g) { return (void)g, loops_here(); }

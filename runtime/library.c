@@ -64,10 +64,8 @@ int library_threads(const Library *lib) { return lib->threads ? lib->threads : o
 void nnc_library_set_threads(int n) { questions.threads = n < 1 ? 0 : n; }
 int nnc_library_threads(void) { return library_threads(&questions); }
 
-bool library_has_bf16(void) {
-  const char *isa = nnc_library_isa();
-  return strcmp(isa, "avx512_core_amx") == 0 || strcmp(isa, "avx512_core_bf16") == 0;
-}
+bool nnc_library_has_amx(void) { return strcmp(nnc_library_isa(), "avx512_core_amx") == 0; }
+bool library_has_bf16(void) { return nnc_library_has_amx() || strcmp(nnc_library_isa(), "avx512_core_bf16") == 0; }
 
 static void check(dnnl_status_t status, const char *what) {
   if (status != dnnl_success) report_internal("oneDNN cannot %s (status %d)", what, (int)status);
@@ -222,13 +220,13 @@ bool library_adopt_packed_conv(Library *lib, NncOperation *op) {
   take_as_given(op);
   LibraryOperand *weights = &op->operand[c->pass == NNC_CONV_WEIGHT_GRAD ? 2 : 1];
   dnnl_dims_t strides;
-  dnnl_data_type_t type = (weights == &op->operand[2] ? c->result : c->dtype) == NNC_BF16 ? dnnl_bf16 : dnnl_f32;
+  dnnl_data_type_t type = library_weights_type(c) == NNC_BF16 ? dnnl_bf16 : dnnl_f32;
   packed_conv_weight_strides(c, strides);
   if (!onednn_layout_by_strides(&weights->used, 4, (dnnl_dims_t){c->o, c->c, c->kh, c->kw}, type, strides) ||
       !lay_out_workspace(lib, op, packed_conv_scratch(&op->conv, op->threads)))
     return false;
   op->kind = OPERATION_PACKED_CONV;
-  op->implementation = c->dtype == NNC_F32 ? "packed" : "amx";
+  op->implementation = gemm_packed_name(c->dtype);
   return true;
 }
 

@@ -16,11 +16,13 @@
 // NncProgram (isa, threads), and the executable makes its primitives for these, whatever the machine it runs on could
 // do beyond them.
 
-// Limits the library to an instruction set: "sse41", "avx2", "avx512_core" or "native". Must come before any other call
+// Limits the library to an instruction set: "sse41", "avx", "avx2", "avx512_core", "avx512_core_bf16",
+// "avx512_core_amx" or "native". Must come before any other call
 // of this header. False: unknown, or this machine lacks it, or oneDNN is in use already.
 bool nnc_library_set_isa(const char *isa);
 // The instruction set in use: one of the names above, "native" on machines other than x86-64. Static string.
 const char *nnc_library_isa(void);
+bool nnc_library_has_amx(void);   // it is "avx512_core_amx"
 // Operations that are made for so many threads, 0: OpenMP's maximum. Nothing of two libraries is shared, so that two
 // threads may use one each.
 typedef struct NncLibrary NncLibrary;

@@ -16,6 +16,7 @@ enum {
   // of a larger kernel, as products whose packing picks pixels
   LEAST_GRADIENT_INPUTS = 16,   // weight gradients
   LEAST_GRADIENT_OUTPUTS = 32,
+  MOST_KERNEL_GRADIENT = 64,
   MOST_KERNEL_STRIDED = 16,   // elements; forward with a stride
   LEAST_INPUTS_STRIDED = 64,
   LEAST_WEIGHTS_STRIDED = 1 << 16   // inputs times outputs; input gradients with a stride
@@ -77,8 +78,6 @@ static bool describe_weights(OnednnLayout *layout, const NncConv *c, NncDtype ty
                               any ? dnnl_format_tag_any : tags[nnc_conv_is_3d(c)][g]);
 }
 
-static NncDtype weights_type(const NncConv *c) { return c->pass == NNC_CONV_WEIGHT_GRAD ? c->result : c->dtype; }
-
 // The best implementation, or NULL: for any layout of the weights, and for the images as they lie or for any too. The
 // forward pass that others begin with has weights of the images' type, also where their gradient is f32.
 static dnnl_primitive_desc_t describe(Library *lib, const NncConv *c, bool any_image) {
@@ -97,7 +96,7 @@ static dnnl_primitive_desc_t describe(Library *lib, const NncConv *c, bool any_i
     dnnl_primitive_desc_t hint = found;
     found = NULL;
     if (c->pass == NNC_CONV_INPUT_GRAD) found = onednn_conv_input_grad(lib->engine, lib->attr, &o, hint);
-    else if (describe_weights(&o.w, c, weights_type(c), true))
+    else if (describe_weights(&o.w, c, library_weights_type(c), true))
       found = onednn_conv_weight_grad(lib->engine, lib->attr, &o, hint);
     dnnl_primitive_desc_destroy(hint);
   }
@@ -148,7 +147,8 @@ static bool is_worth_product_avx2(const NncConv *c, int64_t pixels) {
   return weights >= (c->o < c->c || pixels <= FEW_PIXELS ? LEAST_WEIGHTS_GRADIENT : LEAST_WEIGHTS);
 }
 
-// oneDNN's kernels for AMX are slow where pixels are few or apart, and their weight gradients everywhere.
+// oneDNN's kernels for AMX are slow where pixels are few, their input gradients where pixels are apart, and their
+// weight gradients everywhere.
 static bool is_worth_product_bf16(const NncConv *c, int64_t pixels) {
   bool strided = c->stride[0] > 1 || c->stride[1] > 1;
   return c->pass == NNC_CONV_WEIGHT_GRAD || pixels <= FEW_PIXELS_BF16 || (c->pass == NNC_CONV_INPUT_GRAD && strided);
@@ -213,7 +213,8 @@ static bool is_worth_packed_avx2(const NncConv *c) {
   switch (c->pass) {
   case NNC_CONV_FORWARD: return strided && c->kh * c->kw <= MOST_KERNEL_STRIDED && c->c >= LEAST_INPUTS_STRIDED;
   case NNC_CONV_INPUT_GRAD: return strided && c->c * c->o >= LEAST_WEIGHTS_STRIDED;
-  case NNC_CONV_WEIGHT_GRAD: return c->c >= LEAST_GRADIENT_INPUTS && c->o >= LEAST_GRADIENT_OUTPUTS;
+  case NNC_CONV_WEIGHT_GRAD:
+    return c->kh * c->kw <= MOST_KERNEL_GRADIENT && c->c >= LEAST_GRADIENT_INPUTS && c->o >= LEAST_GRADIENT_OUTPUTS;
   }
   return false;
 }
@@ -254,7 +255,7 @@ bool library_describe_conv(Library *lib, NncOperation *op) {
   if (!narrow && c->dtype != NNC_F32) return c->dtype == NNC_F64 && library_adopt_direct(lib, op);
 
   if (!describe_image(&x->given, c, c->c, false, false) || !describe_image(&y->given, c, c->o, true, false) ||
-      !describe_weights(&w->given, c, weights_type(c), false))
+      !describe_weights(&w->given, c, library_weights_type(c), false))
     return false;
   // oneDNN 2.6 keeps some sizes in 32 bits.
   NncConvAxis size = nnc_conv_sizes(c);

@@ -91,6 +91,10 @@ static inline bool library_is_slow(const char *implementation, NncDtype type) {
   return strncmp(implementation, "ref", 3) == 0 || (type == NNC_BF16 && strstr(implementation, "gemm"));
 }
 
+static inline NncDtype library_weights_type(const NncConv *c) {
+  return c->pass == NNC_CONV_WEIGHT_GRAD ? c->result : c->dtype;
+}
+
 bool library_conv_equal(const NncConv *a, const NncConv *b);   // but for scratch_bytes
 bool library_matmul_equal(const NncMatmul *a, const NncMatmul *b);
 // Fill desc, operands, implementation of an operation whose conv or matmul is set. False: the descriptor is invalid.
@@ -101,7 +105,7 @@ bool library_describe_matmul(Library *lib, NncOperation *op);
 bool library_adopt(Library *lib, NncOperation *op, dnnl_primitive_desc_t desc);
 bool library_adopt_direct(Library *lib, NncOperation *op);
 bool library_adopt_packed(Library *lib, NncOperation *op, const Gemm *gemm);   // which gemm_fits
-// A single product of f32 matrices, the only kind that library_product_fits: by own loops (gemm.h).
+// A single product of matrices, the only kind that library_product_fits: by own loops (gemm.h).
 bool library_product_fits(const NncMatmul *m);
 bool library_adopt_product(Library *lib, NncOperation *op, const NncMatmul *m);
 Gemm library_gemm_of(const NncMatmul *m);
@@ -129,7 +133,8 @@ bool winograd_fits(const NncConv *c, int threads);
 int64_t winograd_scratch(const NncConv *c, int threads);
 void winograd_execute(const NncConv *c, int threads, void *const buffers[3], void *workspace);
 
-// Products of own loops (packed_conv.c), where images are channels-last f32 without groups. The weights, or their
+// Products of own loops (packed_conv.c), where images are channels-last without groups, of f32 or, for a weight
+// gradient, bf16. The weights, or their
 // gradient, are in the order of these strides (o, c, kh, kw), in elements; the rest is as winograd's.
 bool packed_conv_fits(const NncConv *c);
 void packed_conv_weight_strides(const NncConv *c, dnnl_dims_t strides);

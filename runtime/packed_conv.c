@@ -2,8 +2,6 @@
 // whose packing picks what the kernel covers: forward the pixels under it, in the weight gradient the same as columns,
 // in the input gradient, for each remainder of a pixel's position by the stride, the results that it reached. Nothing
 // is copied but the weights, brought to the order of the products in the workspace.
-#include <string.h>
-
 #include "runtime/library_internal.h"
 #include "support/integers.h"
 
@@ -133,18 +131,17 @@ int64_t packed_conv_scratch(const NncConv *c, int threads) {
 void packed_conv_execute(const NncConv *c, int threads, void *const buffers[3], void *workspace) {
   const bool swapped = c->pass == NNC_CONV_WEIGHT_GRAD;   // dw = dy' x
   const void *a = buffers[swapped], *b = buffers[!swapped];
-  const int64_t size = c->result == NNC_F32 ? 4 : 2;
-  char *out = buffers[2];
+  float *out = buffers[2];   // where there is one product, of any type
   const int64_t elements = c->n * c->h * c->w * c->c;
   // Where the kernel is smaller than the stride some pixels reach nothing.
   if (c->pass == NNC_CONV_INPUT_GRAD &&
       (c->kh < c->stride[0] || c->kw < c->stride[1] || c->dilation[0] > 1 || c->dilation[1] > 1)) {
 #pragma omp parallel for schedule(static) num_threads(threads)
-    for (int64_t i = 0; i < elements; i++) memset(out + i * size, 0, (size_t)size);
+    for (int64_t i = 0; i < elements; i++) out[i] = 0;
   }
   for (int64_t i = 0, first; i < n_products(c); i++) {
     GemmWindow w;
     Gemm g = product_of(c, i, &w, &first);
-    if (g.k > 0) gemm_execute(&g, threads, a, b, out + first * size, workspace);
+    if (g.k > 0) gemm_execute(&g, threads, a, b, out + first, workspace);
   }
 }

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Training steps of the models of bench/run in PyTorch, f32 on the host: data that is there already, SDPA, channels last, PyTorch's own optimizers.
+"""Training steps of the models of bench/run in PyTorch on the host, in f32 or under autocast: data that is there already, SDPA, channels last, PyTorch's own optimizers.
 
 usage: pytorch_peer.py MODEL [--compile] [--bf16] [--threads N]
---bf16: under autocast.
+--bf16: under autocast
 After two steps to warm up it prints a line; then, for each number that comes on standard input, it takes as many steps and prints a line of JSON:
 median and least milliseconds, and the most bytes the process had in memory.
 """
@@ -274,7 +274,7 @@ def main():
 
     def step():
         optimizer.zero_grad()
-        with torch.autocast('cpu', torch.bfloat16, options.bf16):
+        with torch.autocast('cpu', dtype=torch.bfloat16, enabled=options.bf16):
             loss = loss_of(forward(*inputs), labels)
         loss.backward()
         if clip:

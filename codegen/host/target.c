@@ -174,8 +174,7 @@ CodegenTarget *codegen_target_host(const CodegenTargetOptions *options) {
   // two fused multiply-adds of vector_bytes / 4 lanes
   machine.flops_per_second[NN_F32] = cores * CYCLES_PER_SECOND * cpu.vector_bytes;
   machine.flops_per_second[NN_F64] = machine.flops_per_second[NN_F32] / 2;
-  if (!strcmp(nnc_library_isa(), "avx512_core_amx"))
-    machine.flops_per_second[NN_BF16] = cores * CYCLES_PER_SECOND * AMX_FLOPS_PER_CYCLE;
+  if (nnc_library_has_amx()) machine.flops_per_second[NN_BF16] = cores * CYCLES_PER_SECOND * AMX_FLOPS_PER_CYCLE;
   machine.bytes_per_second = cores * BYTES_PER_SECOND;
   machine.cache_bytes = cores * CACHE_BYTES;
   machine.cache_bytes_per_second = cores * CACHE_BYTES_PER_SECOND;

@@ -34,6 +34,13 @@ static void *as_type(float *p, int64_t count, NncDtype type) {
   return p;
 }
 
+// Of A or B: not a number behind it.
+static void *operand(int64_t count, int64_t seed, NncDtype type) {
+  void *p = as_type(numbers(count, seed), count, type);
+  memset((char *)p + (size_t)count * bytes_of(type), 0xff, GUARD * bytes_of(type));
+  return p;
+}
+
 static float number(const void *p, NncDtype type, int64_t i) {
   return type == NNC_F32 ? ((const float *)p)[i] : bf16_to_float(((const uint16_t *)p)[i]);
 }
@@ -110,11 +117,13 @@ static void check_rows_between(const char *name, const Gemm *g, const void *c) {
 
 static void check_product(const char *name, const Gemm *g) {
   int64_t of_a = extent(&g->a_rows, g->m, g->a_col, g->k), of_b = extent(&g->b_rows, g->k, g->b_col, g->n);
-  void *a = as_type(numbers(of_a, 5), of_a, g->type), *b = as_type(numbers(of_b, 3), of_b, g->type),
-       *c = product_on(name, g, 1, a, b);
+  void *a = operand(of_a, 5, g->type), *b = operand(of_b, 3, g->type), *c = product_on(name, g, 1, a, b);
   check_values(name, g, a, b, c);
   check_rows_between(name, g, c);
-  for (int threads = 2; threads <= 3; threads++) {
+  static const int counts[] = {2, 3, 16};
+  for (int i = 0; i < 3; i++) {
+    int threads = counts[i];
+    if (threads == 16 && g->m * g->n * g->k > 1 << 24) break;
     CHECK(gemm_scratch(g, threads - 1) <= gemm_scratch(g, threads), "%s: %lld x %lld x %lld: %d threads need less",
           name, (long long)g->m, (long long)g->n, (long long)g->k, threads);
     void *again = product_on(name, g, threads, a, b);
@@ -148,7 +157,7 @@ static void check_picked(NncDtype type, NncDtype result) {
   // Every second pixel of a line, every third line: 5 x 7 of an image of 13 x 14 (the last column is not read), 3
   // images.
   enum { IMAGES = 3, HEIGHT = 13, WIDTH = 14, ROWS = 5, COLUMNS = 7 };
-  static const int64_t channels[][2] = {{40, 64}, {33, 70}, {272, 37}};
+  static const int64_t channels[][2] = {{40, 64}, {33, 70}, {272, 37}, {33, 2500}};
   for (size_t s = 0; s < sizeof channels / sizeof *channels; s++) {
     int64_t c = channels[s][0], o = channels[s][1], pixels = IMAGES * ROWS * COLUMNS;
     GemmRows picked = {.pixel = 2 * c,
@@ -168,6 +177,35 @@ static void check_picked(NncDtype type, NncDtype result) {
   }
 }
 
+// Sums of two numbers, halfway between two of bf16, at its ends and beyond.
+static void check_rounding(void) {
+  static const float pairs[][2] = {{1, 0x1p-8f},
+                                   {0x1.02p0f, 0x1p-8f},
+                                   {-1, -0x1p-8f},
+                                   {1, 0x1.02p-8f},
+                                   {0x1.fep127f, 0x1p119f},
+                                   {0x1.fep127f, 0x1p118f},
+                                   {INFINITY, 1},
+                                   {INFINITY, -INFINITY},
+                                   {NAN, 1},
+                                   {-0x1.fep127f, -0x1p119f},
+                                   {0x1p-100f, 0x1p-108f},
+                                   {0, 0}};
+  enum { N = 64, PAIRS = sizeof pairs / sizeof *pairs };
+  static uint16_t a[N * N], b[N * N];
+  for (int i = 0; i < N; i++) {
+    a[i * N] = float_to_bf16(pairs[i % PAIRS][0]), a[i * N + 1] = float_to_bf16(pairs[i % PAIRS][1]);
+    b[i] = b[N + i] = float_to_bf16(1);
+  }
+  Gemm g = typed(stored(N, N, N, false, false, 0), NNC_BF16, NNC_BF16);
+  uint16_t *c = product_on("rounding", &g, 1, a, b);
+  for (int i = 0; i < N * N; i++) {
+    const float *x = pairs[i / N % PAIRS], want = bf16_to_float(float_to_bf16(x[0] + x[1])), got = bf16_to_float(c[i]);
+    CHECK(isnan(want) ? isnan(got) : got == want, "%a + %a: %a", (double)x[0], (double)x[1], (double)got);
+  }
+  free(c);
+}
+
 // Sizes around the tile (32 rows of two registers), the panel (32), the pair, the block of k (512), both ways of
 // sharing work; sums kept between chunks of k and all of k at once.
 static void check_bf16(void) {
@@ -177,7 +215,8 @@ static void check_bf16(void) {
   CHECK(!strcmp(gemm_name(&large), "amx"), "their name");
   static const int64_t sizes[][3] = {{16, 2048, 64},   {17, 1300, 97},   {32, 1024, 65},   {33, 1000, 511},
                                      {257, 130, 1101}, {130, 257, 2101}, {1100, 33, 513},  {700, 63, 70},
-                                     {40, 60, 9000},   {256, 300, 5001}, {300, 256, 5000}, {100, 3000, 4500}};
+                                     {40, 60, 9000},   {40, 33, 2001},   {256, 300, 5001}, {300, 256, 5000},
+                                     {100, 3000, 4500}};
   for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
     for (int kind = 0; kind < 16; kind++) {
       Gemm g = typed(stored(sizes[s][0], sizes[s][1], sizes[s][2], kind & 1, kind & 2, kind & 4 ? 5 : 0), NNC_BF16,
@@ -190,6 +229,7 @@ static void check_bf16(void) {
     }
   check_picked(NNC_BF16, NNC_F32);
   check_picked(NNC_BF16, NNC_BF16);
+  check_rounding();
 }
 
 int main(int argc, char **argv) {

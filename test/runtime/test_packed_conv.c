@@ -29,8 +29,10 @@ static float *guarded(int64_t n, bool filled) {
 // What they are in this type, and as such; NULL: they stay.
 static uint16_t *narrowed(float *p, int64_t n, NncDtype type) {
   if (type == NNC_F32) return NULL;
-  uint16_t *narrow = malloc((size_t)n * sizeof *narrow);
+  uint16_t *narrow = malloc((size_t)(n + 2 * GUARD) * sizeof *narrow);
   if (!narrow) abort();
+  memset(narrow, 0xff, (size_t)(n + 2 * GUARD) * sizeof *narrow);
+  narrow += GUARD;
   for (int64_t i = 0; i < n; i++) narrow[i] = float_to_bf16(p[i]), p[i] = bf16_to_float(narrow[i]);
   return narrow;
 }
@@ -125,7 +127,8 @@ static void check_conv(const NncConv *c) {
         (int)c->pad[3], worst);
   float *buffers[] = {a, b, packed, first, out, plain};
   for (int i = 0; i < 6; i++) free(buffers[i] - GUARD);
-  free(want), free(of), free(narrow_a), free(narrow_b);
+  free(want), free(of);
+  if (narrow_a) free(narrow_a - GUARD), free(narrow_b - GUARD);
 }
 
 int main(int argc, char **argv) {
@@ -156,6 +159,13 @@ int main(int argc, char **argv) {
   other = plain, other.pass = NNC_CONV_INPUT_GRAD, other.kh = other.kw = 9,
   other.pad[0] = other.pad[1] = other.pad[2] = other.pad[3] = 4;
   CHECK(!packed_conv_fits(&other), "more elements of the kernel than taps");
+  for (int i = 0; i < 2; i++) {   // a line of the kernel is a tap
+    other.pass = i ? NNC_CONV_WEIGHT_GRAD : NNC_CONV_FORWARD;
+    CHECK(packed_conv_fits(&other), "9 taps");
+    check_conv(&other);
+  }
+  other.dilation[1] = 2, other.pad[2] = other.pad[3] = 8;
+  CHECK(!packed_conv_fits(&other), "more elements than taps where they are no neighbours");
   // Pixels that no element of the kernel leads from, along each axis.
   for (int axis = 0; axis < 2; axis++) {
     NncConv gaps = plain;
