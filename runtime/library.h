@@ -17,8 +17,8 @@
 // do beyond them.
 
 // Limits the library to an instruction set: "sse41", "avx", "avx2", "avx512_core", "avx512_core_bf16",
-// "avx512_core_amx" or "native". Must come before any other call
-// of this header. False: unknown, or this machine lacks it, or oneDNN is in use already.
+// "avx512_core_amx" or "native". Must come before any other call of this header. False: unknown, or this machine lacks
+// it, or oneDNN is in use already.
 bool nnc_library_set_isa(const char *isa);
 // The instruction set in use: one of the names above, "native" on machines other than x86-64. Static string.
 const char *nnc_library_isa(void);

@@ -219,7 +219,7 @@ static bool is_worth_packed_avx2(const NncConv *c) {
   return false;
 }
 
-// oneDNN's weight gradients for AMX take lines of pixels at a time, and a few channels as a vector of them.
+// oneDNN's weight gradients for AMX are slow where lines of pixels are short or channels few.
 static bool is_worth_packed_bf16(const NncConv *c) {
   return c->pass == NNC_CONV_WEIGHT_GRAD && c->kh * c->kw > 1 && c->o >= LEAST_OUTPUTS_BF16 &&
          (c->ow <= MOST_WIDTH_BF16 || c->c <= MOST_INPUTS_BF16);

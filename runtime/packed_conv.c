@@ -1,4 +1,4 @@
-// Convolutions of channels-last images, and in bf16 their weight gradients, as products of own packed loops (gemm.c)
+// Convolutions of channels-last images, in f32 or, weight gradients, bf16, as products of own packed loops (gemm.c)
 // whose packing picks what the kernel covers: forward the pixels under it, in the weight gradient the same as columns,
 // in the input gradient, for each remainder of a pixel's position by the stride, the results that it reached. Nothing
 // is copied but the weights, brought to the order of the products in the workspace.
@@ -131,7 +131,7 @@ int64_t packed_conv_scratch(const NncConv *c, int threads) {
 void packed_conv_execute(const NncConv *c, int threads, void *const buffers[3], void *workspace) {
   const bool swapped = c->pass == NNC_CONV_WEIGHT_GRAD;   // dw = dy' x
   const void *a = buffers[swapped], *b = buffers[!swapped];
-  float *out = buffers[2];   // where there is one product, of any type
+  float *out = buffers[2];   // f32 but for weight gradients, which begin there
   const int64_t elements = c->n * c->h * c->w * c->c;
   // Where the kernel is smaller than the stride some pixels reach nothing.
   if (c->pass == NNC_CONV_INPUT_GRAD &&
