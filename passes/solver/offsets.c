@@ -13,10 +13,9 @@
 #include "support/input_error.h"
 #include "support/integers.h"
 
-// A placed buffer, or one in the way. Times are ranks among the distinct times.
+// A placed buffer, or one in the way.
 typedef struct Span {
   int64_t offset, end;
-  int lower, upper;
   int buffer;
 } Span;
 
@@ -24,7 +23,7 @@ typedef struct Allocator {
   const OffsetBuffer *buffers;   // Borrowed
   int n;
   int64_t *padded;            // Owned; sizes rounded up to the alignment
-  int *lower, *upper;         // Owned; lifetimes in ranks
+  int *lower, *upper;         // Owned; lifetimes, in ranks among the distinct times
   bool walks;                 // walk over `placed` rather than list neighbours
   int64_t *neighbour_start;   // Owned, n + 1, or NULL when there are too many pairs to list
   int *neighbours;            // Owned
@@ -33,6 +32,7 @@ typedef struct Allocator {
   int64_t *arena_after;       // Owned; arena after placing order[0 .. i]
   int n_ordered;              // order[0 .. n_ordered) are placed
   Span *placed;               // Owned; placed buffers that are not empty; sorted by offset when walking
+  int *placed_lower, *placed_upper;   // Owned; their lifetimes
   int n_placed;
   Span *spans;            // Owned; neighbours of the buffer being placed
   int64_t *best_offset;   // Owned
@@ -201,30 +201,73 @@ static int gather_spans(Allocator *allocator, int b) {
   return count;
 }
 
-// The lowest gap that holds buffer `b`, or with `best_fit` the tightest, between those of the `n` spans, sorted by
-// offset, that overlap [lower, upper); above all of them when there is none.
-static int64_t find_gap(Allocator *allocator, int b, const Span *spans, int n, int lower, int upper, bool best_fit) {
-  int64_t size = allocator->padded[b], align = allocator->buffers[b].align;
-  int64_t end = 0, found = -1, slack = INT64_MAX;
-  const Span *span = spans;
-  for (const Span *last = spans + n; span < last; span++) {
-    if (span->lower >= upper || lower >= span->upper) continue;
-    if (span->offset - end >= size) {
-      int64_t offset = aligned(end, align), room = span->offset - offset - size;
-      if (room >= 0 && room < slack) {
-        found = offset;
-        slack = room;
-        if (!best_fit || room == 0) break;
-      }
+// The search for a gap, from the lowest span on: the first that is large enough, or the tightest.
+typedef struct Gap {
+  int64_t size, align;
+  bool best_fit;
+  int64_t end;            // of all spans so far
+  int64_t found, slack;   // -1: none
+} Gap;
+
+// Whether the next span ends the search.
+static inline bool end_gap(Gap *gap, const Span *span) {
+  if (span->offset - gap->end >= gap->size) {
+    int64_t offset = aligned(gap->end, gap->align), room = span->offset - offset - gap->size;
+    if (room >= 0 && room < gap->slack) {
+      gap->found = offset;
+      gap->slack = room;
+      if (!gap->best_fit || room == 0) return true;
     }
-    if (span->end > end) end = span->end;
   }
-  allocator->work += span - spans;
-  return found >= 0 ? found : aligned(end, align);
+  if (span->end > gap->end) gap->end = span->end;
+  return false;
+}
+
+// Over those of the `n` spans, sorted by offset, whose lifetimes overlap [lower, upper). Most do not: they are told in
+// blocks, of which a compiler makes vector code.
+static int walk_gaps(Gap *gap, const Allocator *allocator, int n, int lower, int upper) {
+  enum { BLOCK = 64 };
+  for (int first = 0; first < n; first += BLOCK) {
+    const int *lowers = allocator->placed_lower + first, *uppers = allocator->placed_upper + first;
+    unsigned char overlaps[BLOCK];
+    for (int k = 0; k < BLOCK; k++) overlaps[k] = (lowers[k] < upper) & (lower < uppers[k]);
+    for (int word = 0; word < BLOCK; word += 8) {
+      uint64_t any;
+      memcpy(&any, overlaps + word, sizeof any);
+      for (int k = word; any && k < word + 8; k++)
+        if (overlaps[k] && first + k < n && end_gap(gap, &allocator->placed[first + k])) return first + k;
+    }
+  }
+  return n;
+}
+
+// The lowest gap that holds buffer `b`, or with `best_fit` the tightest, between the placed buffers that live at the
+// same time; above all of them when there is none.
+static int64_t find_gap(Allocator *allocator, int b, bool best_fit) {
+  Gap gap = {.size = allocator->padded[b],
+             .align = allocator->buffers[b].align,
+             .best_fit = best_fit,
+             .found = -1,
+             .slack = INT64_MAX};
+  int n, seen = 0;
+  if (allocator->walks) {
+    n = allocator->n_placed;
+    seen = walk_gaps(&gap, allocator, n, allocator->lower[b], allocator->upper[b]);
+  } else {
+    n = gather_spans(allocator, b);
+    while (seen < n && !end_gap(&gap, &allocator->spans[seen])) seen++;
+  }
+  allocator->work += seen;
+  return gap.found >= 0 ? gap.found : aligned(gap.end, gap.align);
+}
+
+static void move_placed(Allocator *allocator, int to, int from, int n) {
+  memmove(allocator->placed + to, allocator->placed + from, (size_t)n * sizeof *allocator->placed);
+  memmove(allocator->placed_lower + to, allocator->placed_lower + from, (size_t)n * sizeof(int));
+  memmove(allocator->placed_upper + to, allocator->placed_upper + from, (size_t)n * sizeof(int));
 }
 
 static void insert_placed(Allocator *allocator, int b, int64_t offset) {
-  Span span = {offset, offset + allocator->padded[b], allocator->lower[b], allocator->upper[b], b};
   int low = allocator->n_placed;
   if (allocator->walks) {
     int high = low;
@@ -233,11 +276,12 @@ static void insert_placed(Allocator *allocator, int b, int64_t offset) {
       if (allocator->placed[middle].offset < offset) low = middle + 1;
       else high = middle;
     }
-    memmove(allocator->placed + low + 1, allocator->placed + low,
-            (size_t)(allocator->n_placed - low) * sizeof *allocator->placed);
+    move_placed(allocator, low + 1, low, allocator->n_placed - low);
     allocator->work += (allocator->n_placed - low) / 2;
   }
-  allocator->placed[low] = span;
+  allocator->placed[low] = (Span){offset, offset + allocator->padded[b], b};
+  allocator->placed_lower[low] = allocator->lower[b];
+  allocator->placed_upper[low] = allocator->upper[b];
   allocator->n_placed++;
 }
 
@@ -246,7 +290,7 @@ static void unplace(Allocator *allocator, int kept) {
   int count = 0;
   for (int i = 0; i < allocator->n_placed; i++) {
     int b = allocator->placed[i].buffer;
-    if (allocator->rank[b] < kept) allocator->placed[count++] = allocator->placed[i];
+    if (allocator->rank[b] < kept) move_placed(allocator, count++, i, 1);
     else allocator->offset[b] = -1;
   }
   allocator->work += allocator->n_placed;
@@ -264,11 +308,7 @@ static int64_t place_in_order(Allocator *allocator, const int *order, bool best_
     if (is_empty(&allocator->buffers[b])) {
       allocator->offset[b] = 0;
     } else {
-      int64_t offset;
-      if (allocator->walks)
-        offset = find_gap(allocator, b, allocator->placed, allocator->n_placed, allocator->lower[b],
-                          allocator->upper[b], best_fit);
-      else offset = find_gap(allocator, b, allocator->spans, gather_spans(allocator, b), -1, 1, best_fit);
+      int64_t offset = find_gap(allocator, b, best_fit);
       allocator->offset[b] = offset;
       insert_placed(allocator, b, offset);
       if (offset + allocator->padded[b] > arena) arena = offset + allocator->padded[b];
@@ -432,7 +472,7 @@ static void take_items(Allocator *allocator, const int64_t *offsets, const int *
 // The two searches in turns, in growing shares: the one over orders approaches a goal step by step and is at home with
 // many buffers, the one over canonical placements finds tight packings of a few hundred.
 static void search_in_turns(Allocator *allocator, int *order, uint64_t seed) {
-  enum { CANONICAL_LIMIT = 1500 };
+  enum { CANONICAL_LIMIT = 5000 };
   int *buffer_of = allocate_array((size_t)allocator->n, sizeof *buffer_of), n_items;
   CanonicalItem *items = list_items(allocator, &n_items, buffer_of);
   bool canonical = n_items > 1 && n_items <= CANONICAL_LIMIT;
@@ -460,9 +500,10 @@ static void search_in_turns(Allocator *allocator, int *order, uint64_t seed) {
 }
 
 static void allocator_free(Allocator *allocator) {
-  void *owned[] = {allocator->padded,     allocator->lower,  allocator->upper,       allocator->neighbour_start,
-                   allocator->neighbours, allocator->offset, allocator->rank,        allocator->arena_after,
-                   allocator->placed,     allocator->spans,  allocator->best_offset, allocator->best_order};
+  void *owned[] = {allocator->padded,       allocator->lower,       allocator->upper,       allocator->neighbour_start,
+                   allocator->neighbours,   allocator->offset,      allocator->rank,        allocator->arena_after,
+                   allocator->placed,       allocator->spans,       allocator->best_offset, allocator->best_order,
+                   allocator->placed_lower, allocator->placed_upper};
   for (size_t i = 0; i < sizeof owned / sizeof *owned; i++) free(owned[i]);
 }
 
@@ -480,6 +521,8 @@ static Allocator allocator_create(const OffsetBuffer *buffers, int n, const Offs
   allocator.rank = allocate_array(count, sizeof(int));
   allocator.arena_after = allocate_array(count, sizeof(int64_t));
   allocator.placed = allocate_array(count, sizeof(Span));
+  allocator.placed_lower = allocate_array(count + 64, sizeof(int));   // whole blocks are read
+  allocator.placed_upper = allocate_array(count + 64, sizeof(int));
   allocator.spans = allocate_array(count, sizeof(Span));
   allocator.best_offset = allocate_array(count, sizeof(int64_t));
   allocator.best_order = allocate_array(count, sizeof(int));
