@@ -9,6 +9,7 @@
 #include "passes/plan/plan.h"
 #include "passes/rewrite.h"
 #include "support/alloc.h"
+#include "support/bytes.h"
 #include "support/ptr_map.h"
 
 typedef struct Gather {
@@ -22,7 +23,6 @@ typedef struct Gather {
   bool *returned;   // Owned, per value: a result lies there
   int n_waiting, n_early, n_beside;
   int64_t old_peak, old_arena;   // of the order before; the arena 0: not known yet
-  int64_t old_short;             // its arena after a short search, 0: not known yet
   int64_t room;                  // bytes that the user grants anyway, without the persistent part; 0: no budget
 } Gather;
 
@@ -145,27 +145,18 @@ static int64_t peak(PlanProgram *p) {
   return bytes;
 }
 
-// A long search gains a hundredth or so: of 27 models with three sets of options each none that was more than 0.8 %
-// above what is enough came below it. So it is left out for an order a fiftieth above, unless the one before packs no
-// better.
-static bool is_hopeless(Gather *g, int64_t new, int64_t enough) {
-  int64_t ignored;
-  if (new <= enough + enough / 50) return false;
-  if (!g->old_short) g->old_short = arena(g->p, NULL, PLAN_SHORT, &ignored);
-  return new > g->old_short;
-}
-
+// By short searches, the plan's own one comes later. A long one gains a hundredth or so: of 27 models with three sets
+// of options each none that was more than 0.8 % above what is enough came below it.
 static bool fits(Gather *g) {
   int64_t new_peak, new = arena(g->p, g->exec, PLAN_SHORT, &new_peak), ignored;
   if (new <= g->room) return true;
   if (new_peak > g->old_peak) return false;
   // So near to the peak, which no arena is below, the plan's search ends.
   int64_t enough = g->old_peak + g->old_peak / 1000;
-  if (is_hopeless(g, new, enough)) return false;
-  if (new > enough) new = arena(g->p, g->exec, PLAN_LONG, &new_peak);
   if (new <= enough) return true;
-  if (!g->old_arena) g->old_arena = arena(g->p, NULL, PLAN_LONG, &ignored);
-  return new <= g->old_arena;
+  if (!g->old_arena) g->old_arena = arena(g->p, NULL, PLAN_SHORT, &ignored);
+  if (new <= g->old_arena) return true;
+  return new <= enough + enough / 100 && arena(g->p, g->exec, PLAN_LONG, &new_peak) <= enough;
 }
 
 // What shows its results, too.
@@ -259,7 +250,10 @@ bool nn_pass_gather(MlirModule module, const NnPassRun *run) {
   NnFunctions functions = nn_public_functions(module);
   bool together = (run->target && run->target->groups_updates) ||
                   !strcmp(nn_pass_option(run, "mode", "target"), "always");
-  int64_t budget = nn_attr_i64(mlirModuleGetOperation(module), ATTR_budget, 0);
+  int64_t budget = nn_attr_i64(mlirModuleGetOperation(module), ATTR_budget, 0);   // the one that remat kept to
+  const char *text = nn_pass_option(run, "budget", NULL);
+  double percent;
+  if (text) parse_bytes(text, &budget, &percent);
   PlanPersistent persistent;
   plan_persistent_build(&persistent, module, run->target);
   for (int f = 0; f < functions.n && together; f++)
