@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { FIT_MOST = 1 << 30, SECANTS = 8 };
+enum { FIT_MOST = 1 << 30, SECANTS = 16 };
 
 // What is known: `low` fits (value 0: none yet), `high` does not (value 0: none yet; arena 0: it cannot be planned).
 // `base` is another plan, far enough from the last one for the line through both.
@@ -75,9 +75,10 @@ static void plan_both(const Search *s, FitPlan *p, FitPlan *q) {
 }
 
 // Where all so far could be planned the value is where a line meets the bytes: it fits, most likely, and the next one
-// does not.
+// does not. Behind one that fits it is itself that next one.
 static bool ends_here(const Search *s, int64_t value) {
-  return s->plans > 0 && value < s->most && value + 1 != s->high.value && (!s->high.value || s->high.arena);
+  bool behind = s->low.value && value == s->low.value + 1;
+  return s->plans > 0 && value < s->most && !behind && value + 1 != s->high.value && (!s->high.value || s->high.arena);
 }
 
 static bool search_multiples(int64_t step, int64_t bytes, int64_t start, FitPlanFn plan, void *context, FitPlan *best,
