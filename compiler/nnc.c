@@ -82,6 +82,9 @@ static char *pipeline_text(const Options *options) {
   const char *budget = options->memory_budget, *policy = options->remat                    ? options->remat
                                                          : budget || options->max_overhead ? "auto"
                                                                                            : "none";
+  bool far = options->far && strcmp(options->far, "none") != 0;
+  // where nothing may run again the memory plan alone decides whether the budget is met
+  bool planned = budget && strcmp(policy, "none") == 0 && !strchr(budget, '%') && !far;
   for (int i = 0; i < stages_for(options->emit, options->sweep); i++) {
     bool alone = options->fuse && strcmp(options->fuse, "none") == 0;
     if (strcmp(stages[i], "offload") == 0 && !options->offload && !options->homes) continue;
@@ -97,11 +100,12 @@ static char *pipeline_text(const Options *options) {
     if (strcmp(stages[i], "recompute") == 0 && (alone || options->inside))
       fprintf(out, "{mode=%s}", alone ? "none" : options->inside);
     if (strcmp(stages[i], "fuse") == 0 && alone) fprintf(out, "{mode=none}");
+    if (planned && (strcmp(stages[i], "gather") == 0 || strcmp(stages[i], "plan") == 0))
+      fprintf(out, "{budget=%s}", budget);
     if (strcmp(stages[i], "remat") == 0) {
       fprintf(out, "{policy=%s", policy);
-      if (budget) fprintf(out, " budget=%s", budget);
-      if (options->far && strcmp(options->far, "none") != 0)
-        fprintf(out, " far=%s", options->far_budget ? options->far_budget : "any");
+      if (budget && !planned) fprintf(out, " budget=%s", budget);
+      if (far) fprintf(out, " far=%s", options->far_budget ? options->far_budget : "any");
       if (options->max_overhead) fprintf(out, " max-overhead=%s", options->max_overhead);
       if (options->remat_seed) fprintf(out, " seed=%llu", (unsigned long long)options->remat_seed);
       if (options->remat_effort) fprintf(out, " effort=%s", options->remat_effort);
@@ -455,6 +459,9 @@ static void estimate(MlirModule module, const NnTarget *target, FitPlan *plan) {
   plan_persistent_free(&persistent);
 }
 
+// Also where it needs more than the budget.
+static bool is_planned(MlirModule module) { return nn_has_attr(mlirModuleGetOperation(module), ATTR_arena); }
+
 static bool plan_for_fit(const Options *options, Diagnostics *d, const AstFile *file, MlirContext ctx,
                          CodegenTarget *target, int64_t bytes, FitPlan *plan) {
   MlirModule module = elaborate(ctx, file, options->defines.list, options->defines.n, options->dtype, plan->rough);
@@ -464,7 +471,7 @@ static bool plan_for_fit(const Options *options, Diagnostics *d, const AstFile *
   set_ranks(options, module);
   Planning planning = {.options = options, .d = d, .target = target, .ok = true};
   ok = ok && read_cost_files(options, target, d, &planning.costs) && can_be_predicted(options, d, target) &&
-       run_passes(options, codegen_target_facts(target), module, &planning);
+       (run_passes(options, codegen_target_facts(target), module, &planning) || is_planned(module));
   if (ok && plan->rough) estimate(module, codegen_target_facts(target), plan);
   else if (ok) {
     int64_t ranks = options->ranks > 1 ? options->ranks : 1;
@@ -488,7 +495,7 @@ static bool plan_value(void *context, FitPlan *plan) {
   Options o = *fit->options;
   char text[32];
   snprintf(text, sizeof text, "%lld", (long long)plan->value);
-  o.memory_budget = NULL;
+  o.remat = "none";
   o.defines.list = allocate_array((size_t)o.defines.n + 1, sizeof *o.defines.list);
   if (o.defines.n) memcpy(o.defines.list, fit->options->defines.list, (size_t)o.defines.n * sizeof *o.defines.list);
   o.defines.list[o.defines.n++] =

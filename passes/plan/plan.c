@@ -87,6 +87,13 @@ static bool write_plan(const Planner *planner, const PlanProgram *p, const PlanL
   return ok;
 }
 
+// A budget that is met asks for no long search, and where a short one ends a fiftieth above it a long one is in vain.
+static void place(const PlanProgram *p, PlanLayout *l, int64_t capacity) {
+  if (capacity > 0) plan_layout_place(p, l, capacity, PLAN_SHORT);
+  if (capacity == 0 || (l->arena > capacity && l->arena - capacity < capacity / 50))
+    plan_layout_place(p, l, capacity, PLAN_LONG);
+}
+
 // False after reporting.
 static bool plan_function(Planner *planner, MlirOperation func) {
   PlanProgram p;
@@ -101,7 +108,7 @@ static bool plan_function(Planner *planner, MlirOperation func) {
     b->offset = plan_persistent_find(&planner->persistent, plan_argument_key(func, a), &bytes);
   }
   int64_t capacity = planner->budget > planner->base.near ? planner->budget - planner->base.near : 0;
-  if (!plan_layout_take_places(&p, &l, &planner->base)) plan_layout_place(&p, &l, capacity, PLAN_LONG);
+  if (!plan_layout_take_places(&p, &l, &planner->base)) place(&p, &l, capacity);
   mlirOperationRemoveAttributeByName(func, nn_string_ref(ATTR_placed));
   bool ok = write_plan(planner, &p, &l);
   plan_layout_free(&l);
@@ -165,6 +172,7 @@ bool nn_pass_plan(MlirModule module, const NnPassRun *run) {
     far = larger(far, nn_attr_i64(functions.items[f], ATTR_far_arena, 0));
   }
   MlirOperation top = mlirModuleGetOperation(module);
+  if (text) nn_set_attr(top, &NN_I64(ATTR_budget, planner.budget));
   nn_set_attr(top, &NN_I64(ATTR_arena, arena));
   nn_set_attr(top, &NN_I64(ATTR_persistent, planner.persistent.total));
   if (far > 0) {
@@ -174,9 +182,11 @@ bool nn_pass_plan(MlirModule module, const NnPassRun *run) {
   plan_persistent_free(&planner.persistent);
   if (!ok) return false;
   if (text && arena > planner.budget) {
-    char want[32], have[32];
-    nn_error(top, "memory budget %s cannot be met: the smallest budget found is %s",
-             print_bytes(planner.budget, want, sizeof want), print_bytes(arena, have, sizeof have));
+    char have[32];
+    // the error belongs to the option, not to a place in the source
+    nn_error_at(mlirLocationUnknownGet(mlirModuleGetContext(module)),
+                "memory budget %s cannot be met without recomputation: the smallest budget found is %s (%lld bytes)",
+                text, print_bytes(arena, have, sizeof have), (long long)arena);
     return false;
   }
   return true;
