@@ -315,17 +315,19 @@ static void conv(MlirOperation operation, Tensor *result, Tensor *x, Tensor *wei
   Window w = window_of(operation);
   const int64_t *dim = weight->type.dim;
   int64_t outputs = dim[0] / nn_attr_i64(operation, "groups", 1), places = count(weight) / dim[0] / dim[1];
-  for (int64_t i = 0; i < count(y); i++)
+  for (int64_t i = 0; i < count(y); i++) {
+    int64_t to[5];
+    unravel(&y->type, i, to);
+    int64_t o = to[w.channel];
     for (int64_t k = 0; k < dim[1] * places; k++) {
-      int64_t to[5];
-      unravel(&y->type, i, to);
-      int64_t o = to[w.channel], c = o / outputs * dim[1] + k / places, at = o * dim[1] * places + k;
+      int64_t c = o / outputs * dim[1] + k / places, at = o * dim[1] * places + k;
       int64_t from = under(&w, &x->type, to, c, dim + 2, k % places);
       if (from < 0) continue;
       if (result == y) y->data[i] += x->data[from] * weight->data[at];
       else if (result == x) x->data[from] += y->data[i] * weight->data[at];
       else weight->data[at] += x->data[from] * y->data[i];
     }
+  }
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
