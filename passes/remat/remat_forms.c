@@ -20,6 +20,7 @@ static void add_form(RematForms *f, MlirOperation func, int n_segmented) {
   plan_program_build(&form->p, f->module, func, f->target);
   step_problem_build(&form->q, &form->p, f->persistent, f->target, f->far);
   step_bound_build(&form->bound, &form->p, f->persistent, &form->q);
+  if (f->far) form->q.bound_bytes = step_bound_bytes(&form->bound);
 }
 
 // The form that a loop takes for a choice: the choice, or the nearest that it has.

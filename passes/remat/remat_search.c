@@ -251,10 +251,12 @@ static void use_what_is_left(Search *search) {
   }
 }
 
-static bool may_fit(const Search *search, int64_t budget) {
-  const StepProblem *q = search->q;
-  return q->problem.far || budget + q->slack >= remat_min_budget_bound(&q->problem);
+// No arena is smaller that is looked for.
+static int64_t least_arena(const StepProblem *q) {
+  return q->problem.far ? q->bound_bytes : remat_min_budget_bound(&q->problem) - q->slack;
 }
+
+static bool may_fit(const Search *search, int64_t budget) { return budget >= least_arena(search->q); }
 
 // The least time within the budget, from `start`, which may be NULL, with `part` of the usual moves. Without a start
 // the problem, where it had to be corrected, is solved anew: what was found for the other may lie in a valley.
@@ -341,15 +343,18 @@ static bool keep_smaller(RematPlan *best, RematPlan *plan) {
   return smaller;
 }
 
-enum { WIDEST = 32 };   // the part of an arena by which a search aims below it at first
+// Of an arena: the part by which a search aims below it at first, and the one that is not worth one.
+enum { WIDEST = 32, NARROWEST = 256 };
+
+static bool is_least(const RematPlan *plan, int64_t low) { return plan->arena - low < plan->arena / NARROWEST; }
 
 // Searches `attempts` times below the best, each from the best so far, with `part` of the usual moves: by the widest
 // part, and where that fails by finer ones.
 static void descend(const StepProblem *q, const RematGoal *goal, int64_t persistent_bytes, int attempts, double part,
                     RematPlan *best) {
   enum { FINER = 3 };
-  int64_t fraction = WIDEST;
-  for (int i = 0; i < attempts; i++) {
+  int64_t fraction = WIDEST, low = least_arena(q);
+  for (int i = 0; i < attempts && !is_least(best, low); i++) {
     Search below = begin_search(q, goal, persistent_bytes, best->arena - best->arena / fraction);
     if (may_fit(&below, below.budget)) solve_under_budget(&below, &best->schedule, part);
     RematPlan plan = end(&below);
@@ -365,6 +370,8 @@ static RematPlan find_least(const StepProblem *q, const RematGoal *goal, int64_t
   consider_policies(&least);
   shrink(&least);
   RematPlan best = end(&least);
+  int64_t low = least_arena(q);
+  if (is_least(&best, low)) return best;
   // of schedules with one peak some can be placed in less
   Search tight = begin_search(q, goal, persistent_bytes, best.arena - 1);
   RematSchedule found;
@@ -372,11 +379,10 @@ static RematPlan find_least(const StepProblem *q, const RematGoal *goal, int64_t
   remat_schedule_free(&found);
   RematPlan plan = end(&tight);
   keep_smaller(&best, &plan);
-  int64_t low = remat_min_budget_bound(&q->problem) - q->slack;
   // the usual moves are fewer where nodes are more; lowering many takes many
   double moves = fmin(fmax(q->problem.n_nodes / 1000.0, 0.3), 2);
   // with copies plans of far less need others than those of the smallest peak found: between that and what none can be
-  for (int i = 0; i < rounds(&least, HALVES) && q->problem.far && best.arena > low; i++) {
+  for (int i = 0; i < rounds(&least, HALVES) && q->problem.far && !is_least(&best, low); i++) {
     Search between = begin_search(q, goal, persistent_bytes, low + (best.arena - low) / 2);
     solve_under_budget(&between, NULL, moves);
     plan = end(&between);
@@ -402,7 +408,8 @@ static RematPlan find_least_of_efforts(const StepProblem *q, RematGoal goal, int
   const double quickest = 0.1;
   if (goal.effort <= 0) goal.effort = 1;
   RematPlan best = find_least(q, &goal, persistent_bytes);
-  for (goal.effort /= 10; goal.seconds <= 0 && goal.effort >= quickest; goal.effort /= 10) {
+  bool ends = goal.seconds > 0 || is_least(&best, least_arena(q));
+  for (goal.effort /= 10; !ends && goal.effort >= quickest; goal.effort /= 10) {
     RematPlan plan = find_least(q, &goal, persistent_bytes);
     keep_smaller(&best, &plan);
   }
@@ -479,7 +486,7 @@ void remat_find(const StepProblem *q, const RematGoal *goal, int64_t persistent_
     search.spare = q->problem.far && q->problem.n_nodes > MANY ? goal->budget / SPARE : 0;
     if (may_fit(&search, goal->budget)) solve_under_budget(&search, NULL, 1);
     if (q->alone) add_moves(&search);
-    if (!fits(&search, &search.best)) {
+    if (!search.best.exec || !fits(&search, &search.best)) {
       find_smallest(&search);
       use_what_is_left(&search);
     }
