@@ -303,6 +303,8 @@ static bool parse_statement(Parser *p, AstStmt *s) {
   case TOKEN_ELSE: return parser_error(p, p->token.pos, "'else' stands only after the body of an 'if'");
   case TOKEN_NAME:
     if (p->in_train && starts_with_word(p, "phase")) return parse_phase(p, s);
+    if (p->in_train && (starts_with_word(p, "state") || starts_with_word(p, "update")))
+      return parser_error(p, p->token.pos, "'%s' can only stand in a block or a model", p->token.text);
     if (p->in_train) return parse_train_line(p, s);
     if (starts_with_word(p, "state")) return parse_state(p, s);
     if (starts_with_word(p, "update")) return parse_update(p, s);
