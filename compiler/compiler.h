@@ -19,7 +19,7 @@ typedef struct Define {
   const char *name, *text;
   bool is_number;
   double number;
-  bool used;
+  bool used, of_fit;   // of_fit: the dimension that nnc fit looks for a value of
 } Define;
 
 // Lowers a parsed file to a module with @train, @eval and @predict (docs/internals.md, "What the frontend builds").

@@ -279,8 +279,12 @@ static void evaluate_constants(Elaborator *e, Define *defines, int n) {
   }
   for (int i = 0; i < n; i++) {
     if (defines[i].used) continue;
-    elaborator_error(e, DIAG_COMMAND_LINE, "-D %s=%.60s: %s declares no dim or let '%s'", defines[i].name,
-                     defines[i].text, e->file->source->name, defines[i].name);
+    const char *name = defines[i].name, *file = e->file->source->name;
+    if (defines[i].of_fit)
+      elaborator_error(e, DIAG_COMMAND_LINE, "--dim=%s: %s declares no such dim or let", name, file);
+    else
+      elaborator_error(e, DIAG_COMMAND_LINE, "-D %s=%.60s: %s declares no dim or let '%s'", name, defines[i].text, file,
+                       name);
     hint_unused_define(e, defines[i].name);
   }
 }

@@ -499,7 +499,7 @@ static bool plan_value(void *context, FitPlan *plan) {
   o.defines.list = allocate_array((size_t)o.defines.n + 1, sizeof *o.defines.list);
   if (o.defines.n) memcpy(o.defines.list, fit->options->defines.list, (size_t)o.defines.n * sizeof *o.defines.list);
   o.defines.list[o.defines.n++] =
-      (Define){.name = o.fit, .text = text, .number = (double)plan->value, .is_number = true};
+      (Define){.name = o.fit, .text = text, .number = (double)plan->value, .is_number = true, .of_fit = true};
   if (plan->rough) o.emit = EMIT_problem;   // what is behind the order is left out
   // What is wrong with a value is no mistake of the user's, unless all are.
   Diagnostics *d = fit->tells ? fit->told : diag_create(fit->unheard, o.color, 1);
