@@ -292,6 +292,7 @@ int main(int argc, char **argv) {
   check_wide_gradient();
   check_packed_windows();
   check_windows_bf16();
+  check_skipped();
   check_packed_products();
   check_winograd_parts();
   check_matmuls();
