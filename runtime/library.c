@@ -30,7 +30,7 @@ static const struct {
     {"sse41", dnnl_cpu_isa_sse41},
 };
 
-static Library questions;
+static Library questions, questions_of_one;   // of nnc_library_threads() threads; of one
 
 // oneDNN accepts one limit for the process, before anything else: whoever comes first sets it.
 static pthread_mutex_t isa_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -231,8 +231,7 @@ bool library_adopt_packed_conv(Library *lib, NncOperation *op) {
 }
 
 // Primitives take their number of threads from OpenMP's setting at the time they are described.
-NncOperation *library_find(Library *lib, const NncConv *c, const NncMatmul *m) {
-  int threads = library_threads(lib);
+NncOperation *library_find(Library *lib, const NncConv *c, const NncMatmul *m, int threads) {
   start(lib);
   for (NncOperation *op = lib->operations; op; op = op->next)
     if (op->threads == threads && op->is_conv == (c != NULL) &&
@@ -276,23 +275,30 @@ void library_adopt_converted(NncOperation *op, const NncOperation *inner) {
   op->scratch_bytes = op->scratchpad_offset + inner->scratch_bytes;
 }
 
-int64_t nnc_conv_scratch(const NncConv *c) {
-  const NncOperation *op = library_find(&questions, c, NULL);
-  return op ? op->scratch_bytes : -1;
+static const NncOperation *ask(const NncConv *c, const NncMatmul *m) {
+  return library_find(&questions, c, m, library_threads(&questions));
 }
 
-int64_t nnc_matmul_scratch(const NncMatmul *m) {
-  const NncOperation *op = library_find(&questions, NULL, m);
-  return op ? op->scratch_bytes : -1;
+// Also of one thread with the room that there is then, which may need more: see find_fitting.
+static int64_t most_scratch(const NncConv *c, const NncMatmul *m) {
+  const NncOperation *op = ask(c, m);
+  if (!op) return -1;
+  NncConv planned = c ? *c : (NncConv){0};
+  planned.scratch_bytes = op->scratch_bytes;
+  const NncOperation *one = library_find(&questions_of_one, c ? &planned : NULL, m, 1);
+  return one && one->scratch_bytes > op->scratch_bytes ? one->scratch_bytes : op->scratch_bytes;
 }
+
+int64_t nnc_conv_scratch(const NncConv *c) { return most_scratch(c, NULL); }
+int64_t nnc_matmul_scratch(const NncMatmul *m) { return most_scratch(NULL, m); }
 
 const char *nnc_conv_implementation(const NncConv *c) {
-  const NncOperation *op = library_find(&questions, c, NULL);
+  const NncOperation *op = ask(c, NULL);
   return op ? op->implementation : "invalid";
 }
 
 const char *nnc_matmul_implementation(const NncMatmul *m) {
-  const NncOperation *op = library_find(&questions, NULL, m);
+  const NncOperation *op = ask(NULL, m);
   return op ? op->implementation : "invalid";
 }
 
@@ -343,12 +349,21 @@ static const NncOperation *prepare(NncOperation *op, int64_t planned, char *erro
   return op;
 }
 
+// For the threads there are, or the most of fewer whose workspace was planned: between one and those planned for
+// oneDNN's implementations may need more than both.
+static NncOperation *find_fitting(Library *lib, const NncConv *c, const NncMatmul *m, int64_t planned) {
+  int threads = library_threads(lib);
+  NncOperation *op = library_find(lib, c, m, threads), *fewer = op;
+  while (fewer && fewer->scratch_bytes > planned && threads > 1) fewer = library_find(lib, c, m, --threads);
+  return fewer && fewer->scratch_bytes <= planned ? fewer : op;
+}
+
 const NncOperation *nnc_conv_prepare(Library *lib, const NncConv *c, char *error, size_t size) {
-  return prepare(library_find(lib, c, NULL), c->scratch_bytes, error, size);
+  return prepare(find_fitting(lib, c, NULL, c->scratch_bytes), c->scratch_bytes, error, size);
 }
 
 const NncOperation *nnc_matmul_prepare(Library *lib, const NncMatmul *m, char *error, size_t size) {
-  return prepare(library_find(lib, NULL, m), m->scratch_bytes, error, size);
+  return prepare(find_fitting(lib, NULL, m, m->scratch_bytes), m->scratch_bytes, error, size);
 }
 
 const NncOperation *library_prepare_loops(Library *lib, LibraryLoops loops, const void *record, int64_t needed,
@@ -448,13 +463,22 @@ static bool execute_on_layouts(const NncOperation *op, void *const buffers[3], c
   return ok && dnnl_stream_wait(op->library->stream) == dnnl_success;
 }
 
-bool nnc_operation_execute(const NncOperation *op, void *const *buffers, void *workspace) {
+static bool execute(const NncOperation *op, void *const *buffers, void *workspace) {
   switch (op->kind) {
   case OPERATION_LOOPS: op->loops(op->record, buffers, workspace); return true;
   case OPERATION_ADDED: return execute_added(op, buffers, workspace);
   case OPERATION_CONVERTED: return execute_converted(op, buffers, workspace);
   default: return execute_on_layouts(op, buffers, workspace);
   }
+}
+
+bool nnc_operation_execute(const NncOperation *op, void *const *buffers, void *workspace) {
+  int threads = omp_get_max_threads();
+  bool fewer = op->threads > 0 && op->threads < threads;   // than its workspace is for
+  if (fewer) omp_set_num_threads(op->threads);
+  bool ok = execute(op, buffers, workspace);
+  if (fewer) omp_set_num_threads(threads);
+  return ok;
 }
 
 // A bucket that is larger than a piece goes piece by piece through the same buffer. The parts of the ranks differ by

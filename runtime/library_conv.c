@@ -255,7 +255,7 @@ static bool describe_converted(Library *lib, NncOperation *op) {
   const int64_t sizes[3][3] = {{x, w, y}, {y, w, x}, {x, y, w}};   // by pass, in the order of the buffers
   for (int i = 0; i < (converts ? 3 : 2); i++) op->copy[i] = (LibraryCopy){.count = {1, 1, sizes[f.pass][i]}};
   f.scratch_bytes -= library_place_copies(op);   // of what was planned
-  const NncOperation *inner = library_find(lib, &f, NULL);
+  const NncOperation *inner = library_find(lib, &f, NULL, op->threads);
   if (!inner) return false;
   library_adopt_converted(op, inner);
   return true;

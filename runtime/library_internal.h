@@ -115,7 +115,8 @@ bool library_adopt_packed_conv(Library *lib, NncOperation *op);   // which packe
 int64_t library_place_copies(NncOperation *op);
 // Takes the placed copies and the operation on them.
 void library_adopt_converted(NncOperation *op, const NncOperation *inner);
-NncOperation *library_find(Library *lib, const NncConv *c, const NncMatmul *m);   // one of the two; NULL: invalid
+// For so many threads; one of the two records. NULL: invalid.
+NncOperation *library_find(Library *lib, const NncConv *c, const NncMatmul *m, int threads);
 static inline bool library_result_fits(NncDtype dtype, NncDtype result) {
   return result == dtype || (result == NNC_F32 && (dtype == NNC_BF16 || dtype == NNC_F16));
 }

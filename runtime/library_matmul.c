@@ -71,7 +71,7 @@ static bool copy_matrix(LibraryCopy *c, int64_t batch, int64_t rows, int64_t col
 static bool describe_added(Library *lib, NncOperation *op) {
   NncMatmul product = op->matmul;
   product.adds = false;
-  const NncOperation *inner = library_find(lib, NULL, &product);
+  const NncOperation *inner = library_find(lib, NULL, &product, op->threads);
   if (!inner || product.batch > 1 || product.c_row != product.n) return false;
   op->kind = OPERATION_ADDED;
   op->inner = inner;
@@ -93,7 +93,7 @@ static bool describe_converted(Library *lib, NncOperation *op) {
   f.a_batch = f.a_batch ? f.m * f.k : 0;
   f.b_batch = f.b_batch ? f.k * f.n : 0;
   if (converts) f.c_batch = f.m * f.n;
-  const NncOperation *inner = library_find(lib, NULL, &f);
+  const NncOperation *inner = library_find(lib, NULL, &f, op->threads);
   if (!inner) return false;
   library_place_copies(op);
   library_adopt_converted(op, inner);

@@ -338,6 +338,12 @@ static void check_fewer_threads(void) {
   check_planned_for_two(c);
   c.dtype = c.result = NNC_BF16;
   check_planned_for_two(c);
+  // with one thread oneDNN's need more workspace
+  NncConv narrow =
+      {.pass = NNC_CONV_WEIGHT_GRAD, .dtype = NNC_BF16, .result = NNC_F32, .n = 1, .c = 1, .h = 23, .w = 31};
+  narrow.o = 2, narrow.kh = narrow.kw = narrow.groups = narrow.channels_last = 1;
+  narrow.stride[0] = narrow.stride[1] = 2, narrow.dilation[0] = narrow.dilation[1] = 1, narrow.oh = 12, narrow.ow = 16;
+  check_planned_for_two(narrow);
   nnc_library_set_threads(0);
 }
 
