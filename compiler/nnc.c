@@ -42,6 +42,7 @@ static const char *const stages[] = {
     "autodiff",     // one function becomes the whole step, optimizer included
     "distribute",   // what the ranks of a distributed program exchange; needs to see all gradients
     "decompose",    // after autodiff, because the gradient of a composite is better than those of its parts
+    "hoist",        // after autodiff: the gradient of a weight that is cast in a loop is that of the wide one
     "simplify",     // the parts share work
     "recompute",    // what is cheap is not kept from forward to backward; before fuse, which puts it into kernels
     "fuse",         // before remat: what is recomputed is whole kernels, and no budget changes a kernel
