@@ -529,6 +529,7 @@ static void print_fit(const Options *options, int64_t bytes, const FitPlan *best
     printf("%s = %lld: arena %s (%lld bytes)\n", options->fit, (long long)next->value,
            print_bytes(next->arena, text, sizeof text), (long long)next->arena);
   else if (next->value) printf("%s = %lld: no such program\n", options->fit, (long long)next->value);
+  else printf("no larger %s is looked for\n", options->fit);
 }
 
 // Nearer to the answer than 1, mostly.
