@@ -13,11 +13,19 @@ static bool is_invariant(const NnScan *s, MlirValue v) {
   return mlirValueIsABlockArgument(v) && nn_value_index(v) >= first_invariant(s);
 }
 
+// Library ops alone read it, in the steps of loops within as well.
 static bool feeds_library_only(MlirValue v) {
   bool any = false;
   NN_FOREACH_USE (use, v) {
-    NnOp user = nn_op_of(mlirOpOperandGetOwner(use));
-    if (user == NN_OP_NONE || nn_op_info(user)->kind != NN_KIND_LIBRARY) return false;
+    MlirOperation user = mlirOpOperandGetOwner(use);
+    NnScan s;
+    if (nn_scan_of(user, &s)) {
+      int at = (int)mlirOpOperandGetOperandNumber(use);
+      if (at < first_invariant(&s) || !feeds_library_only(mlirBlockGetArgument(nn_function_body(s.body), at)))
+        return false;
+    } else if (nn_op_of(user) == NN_OP_NONE || nn_op_info(nn_op_of(user))->kind != NN_KIND_LIBRARY) {
+      return false;
+    }
     any = true;
   }
   return any;
@@ -32,73 +40,84 @@ static MlirOperation find_cast(const NnScan *s) {
   return nn_null_operation();
 }
 
-// The call again, as the step and its arguments are now: under the same name, which the loop's gradient refers to.
-static MlirOperation rebuild(MlirModule module, MlirOperation call, const NnScan *s, const MlirValue *operands) {
-  MlirAttribute callee = nn_attribute(call, "callee"), forward = nn_attribute(call, ATTR_forward);
-  char *name = copy_string(mlirFlatSymbolRefAttrGetValue(callee).data);
+// The calls of loops that have this step: a loop whose length has no divisor is two. Owned: free().
+static MlirOperation *find_calls(MlirModule module, MlirOperation body, int *n) {
+  MlirOperation *calls = NULL;
+  NnScan s;
+  *n = 0;
+  NN_FOREACH_OP (func, mlirModuleGetBody(module)) {
+    if (rewrite_is_private(func)) continue;
+    NN_FOREACH_OP (op, nn_function_body(func))
+      if (nn_scan_of(op, &s) && mlirOperationEqual(s.body, body)) *ARRAY_ADD(calls, *n) = op;
+  }
+  return calls;
+}
+
+// The call again, as the step and its arguments are now, with the attributes that others have put on it, under the same
+// name, which the loop's gradient refers to.
+static void rebuild(MlirModule module, MlirOperation call, const NnScan *s, const MlirValue *operands) {
+  char *name = copy_string(mlirFlatSymbolRefAttrGetValue(nn_attribute(call, "callee")).data);
   mlirOperationDestroy(nn_module_function(module, name));
   NnBuilder b = rewrite_builder(call);
   MlirOperation made = nn_scan_build(&b, module, name, s, operands);
-  if (!mlirAttributeIsNull(forward)) nn_set_attribute(made, ATTR_forward, forward);
+  for (intptr_t i = 0; i < mlirOperationGetNumAttributes(call); i++) {
+    MlirNamedAttribute own = mlirOperationGetAttribute(call, i);
+    mlirOperationSetAttributeByName(made, mlirIdentifierStr(own.name), own.attribute);
+  }
   int n = (int)mlirOperationGetNumResults(made);
   MlirValue *results = allocate_array((size_t)n + 1, sizeof *results);
   for (int r = 0; r < n; r++) results[r] = mlirOperationGetResult(made, r);
   rewrite_replace(call, results);
   free(results);
   free(name);
-  return made;
 }
 
-// Moves the cast in front of the call. Its result is an invariant; its operand no more, where nothing else reads it.
-static MlirOperation move_out(MlirModule module, MlirOperation call, NnScan *s, MlirOperation cast) {
-  MlirValue inside = mlirOperationGetResult(cast, 0), source = nn_operand(cast, 0);
-  int at = nn_value_index(source), n = first_invariant(s) + s->n_invariants, kept = 0;
+// The call with argument `at` of the step cast outside, as the last invariant; `unread`: without the wide one.
+static void pass_cast(MlirModule module, MlirOperation call, int at, NnDtype dtype, bool unread) {
+  NnScan s;
+  nn_scan_of(call, &s);
+  int n = first_invariant(&s) + s.n_invariants, kept = 0;
   MlirValue *operands = allocate_array((size_t)n + 1, sizeof *operands);
   NnBuilder b = rewrite_builder(call);
-  MlirValue outside = nn_cast(&b, mlirOperationGetOperand(call, at), nn_value_dtype(inside));
-  mlirValueReplaceAllUsesOfWith(inside, nn_function_add_arg(s->body, nn_value_type(inside),
-                                                            mlirOperationGetLocation(s->body), 0, NULL));
-  mlirOperationDestroy(cast);
-  bool unread = mlirOpOperandIsNull(mlirValueGetFirstUse(source));
   for (int i = 0; i < n; i++)
     if (!unread || i != at) operands[kept++] = mlirOperationGetOperand(call, i);
-  operands[kept++] = outside;
-  if (unread) nn_function_remove_arg(s->body, at);
-  s->n_invariants = kept - first_invariant(s);
-  call = rebuild(module, call, s, operands);
+  operands[kept++] = nn_cast(&b, mlirOperationGetOperand(call, at), dtype);
+  s.n_invariants = kept - first_invariant(&s);
+  rebuild(module, call, &s, operands);
   free(operands);
-  return call;
 }
 
-static int count_calls(MlirModule module, MlirOperation call) {
-  int n = 0;
-  MlirAttribute callee = nn_attribute(call, "callee");
-  NN_FOREACH_OP (func, mlirModuleGetBody(module)) {
-    if (rewrite_is_private(func)) continue;
-    NN_FOREACH_OP (op, nn_function_body(func))
-      n += nn_has_attr(op, ATTR_scan) && mlirAttributeEqual(nn_attribute(op, "callee"), callee);
-  }
-  return n;
-}
-
-static void hoist_function(MlirModule module, MlirOperation func) {
+// Moves a cast of the step in front of its loops. Its result is an invariant; its operand no more, where nothing else
+// reads it. False: there is none.
+static bool hoist_from(MlirModule module, MlirOperation body) {
   int n;
-  MlirOperation *ops = rewrite_ops(nn_function_body(func), &n);
-  for (int i = 0; i < n; i++) {
-    NnScan s;
-    MlirOperation call = ops[i], cast;
-    if (!nn_scan_of(call, &s) || count_calls(module, call) > 1) continue;
-    hoist_function(module, s.body);   // of an inner loop first: what leaves it may leave this one, too
-    while (!mlirOperationIsNull(cast = find_cast(&s))) call = move_out(module, call, &s, cast);
+  MlirOperation *calls = find_calls(module, body, &n), cast = nn_null_operation();
+  NnScan s;
+  if (n > 0 && nn_scan_of(calls[0], &s)) cast = find_cast(&s);
+  bool found = !mlirOperationIsNull(cast);
+  if (found) {
+    MlirValue inside = mlirOperationGetResult(cast, 0), source = nn_operand(cast, 0);
+    int at = (int)nn_value_index(source);
+    NnType type = nn_value_type(inside);
+    MlirValue arg = nn_function_add_arg(body, type, mlirOperationGetLocation(body), 0, NULL);
+    mlirValueReplaceAllUsesOfWith(inside, arg);
+    mlirOperationDestroy(cast);
+    bool unread = mlirOpOperandIsNull(mlirValueGetFirstUse(source));
+    if (unread) nn_function_remove_arg(body, at);
+    for (int i = 0; i < n; i++) pass_cast(module, calls[i], at, type.dtype, unread);
   }
-  free(ops);
+  free(calls);
+  return found;
 }
 
 // Requires: gradients are there (autodiff): the gradient of what is cast is then that of the wide tensor. Establishes:
 // no step of a loop casts an invariant that library ops alone read. Breaks: nothing.
 bool nn_pass_hoist(MlirModule module, const NnPassRun *run) {
   (void)run;
-  NnFunctions functions = nn_public_functions(module);
-  for (int f = 0; f < functions.n; f++) hoist_function(module, functions.items[f]);
+  for (bool found = true; found;) {   // what leaves a loop may leave one around it, too
+    found = false;
+    NN_FOREACH_OP (func, mlirModuleGetBody(module))
+      while (nn_is_scan_body(func) && hoist_from(module, func)) found = true;
+  }
   return true;
 }

@@ -44,19 +44,6 @@ static MlirValue outside(const ScanPair *p, int i) {
   return argument ? mlirOperationGetOperand(p->backward, nn_value_index(v)) : nn_null_value();
 }
 
-// One value, or the same kernel of the same: what is cheap is computed again for the backward pass.
-static bool is_same(MlirValue a, MlirValue b) {
-  if (mlirValueEqual(a, b)) return true;
-  MlirOperation x = nn_value_def(a), y = nn_value_def(b);
-  if (mlirOperationIsNull(x) || mlirOperationIsNull(y) || !nn_is(x, "func.call") || !nn_is(y, "func.call"))
-    return false;
-  bool same = nn_value_index(a) == nn_value_index(b) && !nn_has_attr(x, ATTR_scan) &&
-              mlirAttributeEqual(nn_attribute(x, "callee"), nn_attribute(y, "callee"));
-  for (intptr_t i = 0; same && i < mlirOperationGetNumOperands(x); i++)
-    same = mlirValueEqual(mlirOperationGetOperand(x, i), mlirOperationGetOperand(y, i));
-  return same;
-}
-
 static void match_arguments(Twins *t) {
   const ScanPair *p = t->pair;
   int n_rows = p->f.n_slices + p->f.n_stacked, first = p->steps.n_slices + p->steps.n_stacked + p->steps.n_tied;
@@ -64,7 +51,7 @@ static void match_arguments(Twins *t) {
   for (int i = first; i < first + p->steps.n_invariants; i++) {
     MlirValue v = outside(p, i);
     for (int k = n_rows + p->f.n_tied; !nn_value_is_null(v) && k < n_rows + p->f.n_tied + p->f.n_invariants; k++) {
-      if (!is_same(mlirOperationGetOperand(p->forward, k), v)) continue;
+      if (!mlirValueEqual(mlirOperationGetOperand(p->forward, k), v)) continue;
       add_twins(t, argument_of(p->steps.body, i), argument_of(p->f.body, k));
       break;
     }
