@@ -85,7 +85,7 @@ static char *pipeline_text(const Options *options) {
                                                                                            : "none";
   bool far = options->far && strcmp(options->far, "none") != 0;
   // where nothing may run again the memory plan alone decides whether the budget is met
-  bool planned = budget && strcmp(policy, "none") == 0 && !strchr(budget, '%') && !far;
+  bool planned = budget && strcmp(policy, "none") == 0 && stages_for(options->emit, options->sweep) == N_STAGES;
   for (int i = 0; i < stages_for(options->emit, options->sweep); i++) {
     bool alone = options->fuse && strcmp(options->fuse, "none") == 0;
     if (strcmp(stages[i], "offload") == 0 && !options->offload && !options->homes) continue;

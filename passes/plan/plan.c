@@ -88,9 +88,10 @@ static bool write_plan(const Planner *planner, const PlanProgram *p, const PlanL
 }
 
 // A budget that is met asks for no long search, and where a short one ends a fiftieth above it a long one is in vain.
-static void place(const PlanProgram *p, PlanLayout *l, int64_t capacity) {
-  if (capacity > 0) plan_layout_place(p, l, capacity, PLAN_SHORT);
-  if (capacity == 0 || (l->arena > capacity && l->arena - capacity < capacity / 50))
+static void place(const PlanProgram *p, PlanLayout *l, int64_t budget, int64_t base) {
+  int64_t capacity = budget > base ? budget - base : 0;
+  if (budget > 0) plan_layout_place(p, l, capacity, PLAN_SHORT);
+  if (budget == 0 || (l->arena > capacity && l->arena - capacity < capacity / 50))
     plan_layout_place(p, l, capacity, PLAN_LONG);
 }
 
@@ -107,8 +108,7 @@ static bool plan_function(Planner *planner, MlirOperation func) {
     int64_t bytes;
     b->offset = plan_persistent_find(&planner->persistent, plan_argument_key(func, a), &bytes);
   }
-  int64_t capacity = planner->budget > planner->base.near ? planner->budget - planner->base.near : 0;
-  if (!plan_layout_take_places(&p, &l, &planner->base)) place(&p, &l, capacity);
+  if (!plan_layout_take_places(&p, &l, &planner->base)) place(&p, &l, planner->budget, planner->base.near);
   mlirOperationRemoveAttributeByName(func, nn_string_ref(ATTR_placed));
   bool ok = write_plan(planner, &p, &l);
   plan_layout_free(&l);
