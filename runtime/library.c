@@ -349,13 +349,13 @@ static const NncOperation *prepare(NncOperation *op, int64_t planned, char *erro
   return op;
 }
 
-// For the threads there are, or the most of fewer whose workspace was planned: between one and those planned for
-// oneDNN's implementations may need more than both.
+// For the threads there are, or for one, whose workspace was planned: on fewer than were planned for oneDNN's
+// implementations may need more. One, since teams of other sizes would be made and ended in each step.
 static NncOperation *find_fitting(Library *lib, const NncConv *c, const NncMatmul *m, int64_t planned) {
-  int threads = library_threads(lib);
-  NncOperation *op = library_find(lib, c, m, threads), *fewer = op;
-  while (fewer && fewer->scratch_bytes > planned && threads > 1) fewer = library_find(lib, c, m, --threads);
-  return fewer && fewer->scratch_bytes <= planned ? fewer : op;
+  NncOperation *op = library_find(lib, c, m, library_threads(lib));
+  if (!op || op->scratch_bytes <= planned || library_threads(lib) == 1) return op;
+  NncOperation *one = library_find(lib, c, m, 1);
+  return one && one->scratch_bytes <= planned ? one : op;
 }
 
 const NncOperation *nnc_conv_prepare(Library *lib, const NncConv *c, char *error, size_t size) {

@@ -113,7 +113,7 @@ static bool overruns_scratch(const NncConv *c, const char *implementation) {
          c->c % 16 != 0;
 }
 
-// A window that reads padding alone, or pixels that no window reads.
+// A stride that is larger than the kernel, or a first or last window of padding alone.
 static bool skips(const NncConvAxis *a) {
   int64_t last = (a->out - 1) * a->stride - a->before;
   return a->stride > a->kernel || last >= a->in || a->before > a->dilation * (a->kernel - 1);
@@ -125,7 +125,7 @@ static bool goes_astray(const NncConv *c, const char *implementation) {
   NncConvAxis axes[NNC_CONV_AXES];
   bool skipping = false;
   for (int i = nnc_conv_axes(c, axes) - 1; i >= 0; i--) skipping |= skips(&axes[i]);
-  return skipping && strstr(implementation, "brg") && strstr(implementation, "amx");
+  return skipping && strncmp(implementation, "brgconv:avx512_core_amx", 23) == 0;
 }
 
 static bool adopt_onednn(Library *lib, NncOperation *op, bool any_image) {

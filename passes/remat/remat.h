@@ -68,7 +68,7 @@ typedef struct StepProblem {
   int64_t slack;   // bytes: a plan of `budget` bytes is a schedule whose peak is at most budget + slack
   int64_t small_bytes;
   int64_t arena_none;         // bytes: the arena when every step runs once
-  int64_t bound_bytes;        // with memory far away: no plan needs less (StepBound)
+  int64_t bound_bytes;        // with memory far away: no plan needs less (StepBound); 0: not known
   int64_t activations_none;   // bytes: plan_layout_activations then
   double seconds_none;        // predicted time of that
   RematNode *nodes;           // Owned
