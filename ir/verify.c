@@ -137,6 +137,30 @@ static bool verify_function(MlirOperation func) {
   return true;
 }
 
+// A loop goes over what its step takes: rows of slices, the rest as it is. The step may have more arguments behind
+// them.
+static bool verify_call(MlirOperation call) {
+  NnScan s;
+  if (!nn_scan_of(call, &s)) return true;
+  char message[NN_ERROR_SIZE];
+  int n = (int)mlirOperationGetNumOperands(call);
+  if (n != s.n_slices + s.n_stacked + s.n_tied + s.n_invariants || nn_function_n_args(s.body) < n) {
+    snprintf(message, sizeof message, "a loop of %d operands, its step of %d arguments", n, nn_function_n_args(s.body));
+    return report(call, message);
+  }
+  for (int i = 0; i < n; i++) {
+    NnType given = nn_value_type(mlirOperationGetOperand(call, i)),
+           taken = nn_value_type(mlirBlockGetArgument(nn_function_body(s.body), i)), row = given;
+    bool fits = i >= s.n_slices || (given.rank > 0 && given.dim[0] == s.length);
+    if (i < s.n_slices) row.rank--, memmove(row.dim, row.dim + 1, sizeof row.dim - sizeof *row.dim);
+    if (fits && nn_type_equal(&row, &taken)) continue;
+    snprintf(message, sizeof message, "operand %d of a loop of %lld steps is %s, its step takes %s", i,
+             (long long)s.length, nn_text(&given).text, nn_text(&taken).text);
+    return report(call, message);
+  }
+  return true;
+}
+
 static bool verify_top(MlirOperation module) {
   int64_t ranks = nn_attr_i64(module, ATTR_ranks, 1);
   if (ranks >= 1 && ranks <= MAX_RANKS) return true;
@@ -199,7 +223,9 @@ static void grow_slots(Verified *v) {
 static MlirWalkResult verify_one(MlirOperation op, void *context) {
   Verified *v = context;
   if (nn_op_of(op) == NN_OP_NONE) {
-    bool well = nn_is(op, "func.func") ? verify_function(op) : nn_is(op, "builtin.module") ? verify_top(op) : true;
+    bool well = nn_is(op, "func.func")        ? verify_function(op)
+                : nn_is(op, "builtin.module") ? verify_top(op)
+                                              : verify_call(op);
     v->all_well = v->all_well && well;
     return MlirWalkResultAdvance;
   }

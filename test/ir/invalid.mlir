@@ -6,6 +6,7 @@
 // RUN: not %nnc_opt %t/attribute.mlir 2>&1 | FileCheck %t/attribute.mlir
 // RUN: not %nnc_opt %t/unknown.mlir 2>&1 | FileCheck %t/unknown.mlir
 // RUN: not %nnc_opt %t/numbers.mlir 2>&1 | FileCheck %t/numbers.mlir
+// RUN: not %nnc_opt %t/loop.mlir 2>&1 | FileCheck %t/loop.mlir
 // RUN: for f in tied tied-type ranks; do not %nnc_opt %t/$f.mlir 2>&1 | FileCheck %t/$f.mlir || exit 1; done
 
 //--- shapes.mlir
@@ -82,4 +83,17 @@ func.func @f(%a: tensor<2xf32>, %b: tensor<3xf32>) -> (tensor<2xf32> {nn.tied = 
 //--- ranks.mlir
 // CHECK: ranks.mlir:[[@LINE+1]]:1: error: expected 1 to 4096 ranks, found 9223372036854775807
 module attributes {nn.ranks = 9223372036854775807 : i64} {
+}
+
+//--- loop.mlir
+// CHECK: loop.mlir:[[@LINE+2]]:{{[0-9]+}}: error: operand 2 of a loop of 6 steps is f32[8], its step takes bf16[8]
+func.func @f(%x: tensor<6x8xbf16>, %h: tensor<8xbf16>, %w: tensor<8xf32>) -> tensor<7x8xbf16> {
+  %y = func.call @loop(%x, %h, %w) {nn.scan} : (tensor<6x8xbf16>, tensor<8xbf16>, tensor<8xf32>) -> tensor<7x8xbf16>
+  return %y : tensor<7x8xbf16>
+}
+func.func private @loop(tensor<6x8xbf16>, tensor<8xbf16>, tensor<8xf32>) -> tensor<7x8xbf16>
+  attributes {nn.kernel, nn.kind = "scan", nn.label = "scan", nn.body = "loop_body", nn.length = 6 : i64, nn.counts = array<i64: 1, 1, 0, 1, 0>}
+func.func @loop_body(%x: tensor<8xbf16>, %h: tensor<8xbf16>, %w: tensor<8xbf16>) -> tensor<8xbf16> attributes {nn.scan_body} {
+  %y = "nn.add"(%x, %w) : (tensor<8xbf16>, tensor<8xbf16>) -> tensor<8xbf16>
+  return %y : tensor<8xbf16>
 }
