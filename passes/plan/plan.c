@@ -91,7 +91,7 @@ static bool write_plan(const Planner *planner, const PlanProgram *p, const PlanL
 static void place(const PlanProgram *p, PlanLayout *l, int64_t budget, int64_t base) {
   int64_t capacity = budget > base ? budget - base : 0;
   if (budget > 0) plan_layout_place(p, l, capacity, PLAN_SHORT);
-  if (budget == 0 || (l->arena > capacity && l->arena - capacity < capacity / 50))
+  if (budget == 0 || (l->live <= capacity && l->arena > capacity && l->arena - capacity < capacity / 50))
     plan_layout_place(p, l, capacity, PLAN_LONG);
 }
 

@@ -151,7 +151,9 @@ static int64_t peak(PlanProgram *p) {
 // below it.
 static bool fits(Gather *g) {
   int64_t new_peak, new = arena(g, g->exec, PLAN_SHORT, &new_peak), ignored;
-  if (g->room > 0) return new <= g->room || (new_peak <= g->room && arena(g, g->exec, PLAN_LONG, &ignored) <= g->room);
+  if (g->room > 0)
+    return new <= g->room ||
+           (new_peak <= g->room && new <= g->room + g->room / 50 && arena(g, g->exec, PLAN_LONG, &ignored) <= g->room);
   if (new_peak > g->old_peak) return false;
   // So near to the peak, which no arena is below, the plan's search ends.
   int64_t enough = g->old_peak + g->old_peak / 1000;
