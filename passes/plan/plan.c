@@ -14,6 +14,7 @@ typedef struct Planner {
   PlanPersistent persistent;
   PlanBase base;    // of the function at hand
   int64_t budget;   // bytes, 0: none
+  bool promised;    // by remat
 } Planner;
 
 // The address of each value of the function, in the order of the model.
@@ -87,12 +88,13 @@ static bool write_plan(const Planner *planner, const PlanProgram *p, const PlanL
   return ok;
 }
 
-// A budget that is met asks for no long search, and where a short one ends a fiftieth above it a long one is in vain.
-static void place(const PlanProgram *p, PlanLayout *l, int64_t budget, int64_t base) {
-  int64_t capacity = budget > base ? budget - base : 0;
+// A budget that is met asks for no long search. One that remat has promised gets it else; where none has, it is in vain
+// when less than the budget cannot be, or a short one ends a fiftieth above.
+static void place(const Planner *planner, const PlanProgram *p, PlanLayout *l) {
+  int64_t budget = planner->budget, base = planner->base.near, capacity = budget > base ? budget - base : 0;
   if (budget > 0) plan_layout_place(p, l, capacity, PLAN_SHORT);
-  if (budget == 0 || (l->live <= capacity && l->arena > capacity && l->arena - capacity < capacity / 50))
-    plan_layout_place(p, l, capacity, PLAN_LONG);
+  bool near = planner->promised || (l->live <= capacity && l->arena - capacity < capacity / 50);
+  if (budget == 0 || (l->arena > capacity && near)) plan_layout_place(p, l, capacity, PLAN_LONG);
 }
 
 // False after reporting.
@@ -108,7 +110,7 @@ static bool plan_function(Planner *planner, MlirOperation func) {
     int64_t bytes;
     b->offset = plan_persistent_find(&planner->persistent, plan_argument_key(func, a), &bytes);
   }
-  if (!plan_layout_take_places(&p, &l, &planner->base)) place(&p, &l, planner->budget, planner->base.near);
+  if (!plan_layout_take_places(&p, &l, &planner->base)) place(planner, &p, &l);
   mlirOperationRemoveAttributeByName(func, nn_string_ref(ATTR_placed));
   bool ok = write_plan(planner, &p, &l);
   plan_layout_free(&l);
@@ -161,6 +163,7 @@ bool nn_pass_plan(MlirModule module, const NnPassRun *run) {
     return false;
   }
   // the one that remat kept to
+  planner.promised = !text;
   if (!text) planner.budget = nn_attr_i64(mlirModuleGetOperation(module), ATTR_budget, 0);
   int64_t arena = 0, far = 0;
   plan_persistent_build(&planner.persistent, module, run->target);
