@@ -34,8 +34,8 @@ void nnc_library_set_threads(int n);
 int nnc_library_threads(void);
 
 // For each row of NNC_LIBRARY_RECORDS, nnc_conv_scratch, nnc_matmul_prepare and so on:
-// scratch: workspace in bytes of one execution, a multiple of NNC_ALIGN, 0 if none; the field scratch_bytes is not
-// read.
+// scratch: workspace in bytes of one execution, on nnc_library_threads() threads or on one, a multiple of NNC_ALIGN, 0
+// if none; the field scratch_bytes is not read.
 //   -1 where the record is inconsistent (a convolution's oh, ow do not follow from the others). About 0.2 ms for a new
 //   record of oneDNN's; repeated calls are looked up. Attention: for nnc_library_threads() threads.
 // prepare: for the step loop. NULL with a message in error (size bytes) where the record is inconsistent or needs more
@@ -53,8 +53,8 @@ NNC_LIBRARY_RECORDS(NNC_LIBRARY_FUNCTIONS)
 #undef NNC_LIBRARY_FUNCTIONS
 
 // buffers: the addresses in the order of the record; workspace: scratch_bytes bytes aligned to NNC_ALIGN, or NULL when
-// that is 0. Runs on nnc_library_threads() threads and returns when the result is written. False only when the library
-// fails.
+// that is 0. Runs on the library's threads, or on one where the plan has no workspace for those, and returns when the
+// result is written. False only when the library fails.
 bool nnc_operation_execute(const NncOperation *op, void *const *buffers, void *workspace);
 
 // ---------------------------------------------------------------------------------------------------------------------
