@@ -218,10 +218,14 @@ bool cuda_lower(const EmittedKernels *kernels, const CudaArch *arch, CudaOutput 
 // ---------------------------------------------------------------------------------------------------------------------
 // The emulator: the IR that would go to the NVPTX back end, for the machine that runs the compiler
 
+// A program for the emulator is compiled more often than it takes steps, and most of a step goes into the emulator's
+// checks: instructions are selected one by one, the IR made smaller first.
+#define EMULATED_PASSES "function(early-cse,simplifycfg,instcombine<no-verify-fixpoint>,loop-mssa(licm),simplifycfg)"
+
 static LLVMTargetMachineRef machine_for_host(void) {
   char *triple = LLVMGetDefaultTargetTriple(), *cpu = LLVMGetHostCPUName(), *features = LLVMGetHostCPUFeatures();
   translate_initialize_x86();
-  LLVMTargetMachineRef machine = kernels_machine(triple, cpu, features, LLVMCodeGenLevelLess, LLVMRelocPIC);
+  LLVMTargetMachineRef machine = kernels_machine(triple, cpu, features, LLVMCodeGenLevelNone, LLVMRelocPIC);
   LLVMDisposeMessage(triple);
   LLVMDisposeMessage(cpu);
   LLVMDisposeMessage(features);
@@ -236,7 +240,7 @@ static bool write_emulated(LLVMModuleRef module, LLVMTargetMachineRef host, cons
     return false;
   }
   LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
-  LLVMErrorRef failed = LLVMRunPasses(module, "default<O1>", host, options);
+  LLVMErrorRef failed = LLVMRunPasses(module, EMULATED_PASSES, host, options);
   LLVMDisposePassBuilderOptions(options);
   if (failed) error = LLVMGetErrorMessage(failed);
   bool ok = !failed && !LLVMTargetMachineEmitToFile(host, module, path, LLVMObjectFile, &error);
