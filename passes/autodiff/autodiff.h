@@ -84,8 +84,9 @@ typedef struct Update {
   int64_t group;
   bool reads_step;      // the number of the step, not only by the corrections
   PtrMap corrections;   // ops 1 - beta^step: 1 for beta1 of the group, 2 for beta2
-  PtrMap scalars;       // values of the function that have been computed before all updates, as numbers in scalar
-  MlirValue *scalar;    // Owned
+  PtrMap follows;      // of one for a scalar: its values that have the parameter's shape, as those of the step have not
+  PtrMap scalars;      // values of the function that have been computed before all updates, as numbers in scalar
+  MlirValue *scalar;   // Owned
   int n_scalars;
 } Update;
 typedef struct Optimizer {

@@ -86,9 +86,38 @@ static bool check_shape(const Optimizer *o, MlirOperation func, NnType type) {
     return false;
   }
   if ((same_shape(own, type) && !o->parts) || is_elementwise(func, own)) return true;
-  nn_error(func, "the optimizer computes with a whole parameter of %s, of which each rank has a part",
+  nn_error(func,
+           "the optimizer computes with a whole parameter of %s, of which each rank has a part; it may with "
+           "--shard=none, and Adam computes each element alone with bits=32",
            nn_type_format(&own, text, sizeof text));
   return false;
+}
+
+static bool operand_follows(const PtrMap *follows, MlirOperation op) {
+  for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++)
+    if (ptr_map_get(follows, nn_operand(op, i).ptr) >= 0) return true;
+  return false;
+}
+
+// Where the parameter is a scalar, shapes do not tell its values from those of the step, such as a power of a beta: it
+// is those that come from the parameter or the gradient, and states that become such.
+static void find_follows(MlirOperation func, PtrMap *follows) {
+  MlirBlock body = nn_function_body(func);
+  ptr_map_set(follows, mlirBlockGetArgument(body, argument_of(func, "parameter")).ptr, 1);
+  ptr_map_set(follows, mlirBlockGetArgument(body, argument_of(func, "gradient")).ptr, 1);
+  MlirOperation end = nn_function_return(func);
+  for (bool more = true; more;) {
+    more = false;
+    NN_FOREACH_OP (op, body)
+      if (mlirOperationGetNumResults(op) == 1 && operand_follows(follows, op))
+        ptr_map_set(follows, mlirOperationGetResult(op, 0).ptr, 1);
+    for (int i = 1; i < nn_function_n_results(func); i++) {
+      MlirValue state = mlirBlockGetArgument(body, nn_result_i64(func, i, ATTR_tied, -1));
+      if (ptr_map_get(follows, nn_operand(end, i).ptr) < 0 || ptr_map_get(follows, state.ptr) >= 0) continue;
+      ptr_map_set(follows, state.ptr, 1);
+      more = true;
+    }
+  }
 }
 
 int update_find(Optimizer *o, MlirModule module, const char *name, int64_t group, NnType type) {
@@ -106,12 +135,15 @@ int update_find(Optimizer *o, MlirModule module, const char *name, int64_t group
     if (correction) ptr_map_set(&u.corrections, op.ptr, correction);
   }
   u.reads_step = reads_step(&u);
+  if (nn_value_type(mlirBlockGetArgument(nn_function_body(func), argument_of(func, "parameter"))).rank == 0)
+    find_follows(func, &u.follows);
   *ARRAY_ADD(o->update, o->n_updates) = u;
   return o->n_updates - 1;
 }
 
 void update_free(Update *u) {
   ptr_map_free(&u->corrections);
+  ptr_map_free(&u->follows);
   ptr_map_free(&u->scalars);
   free(u->scalar);
 }
@@ -189,17 +221,27 @@ static MlirValue value_of(const Inlining *in, MlirValue of) {
 
 static NnType type_here(const Inlining *in, MlirValue v) {
   NnType t = nn_value_type(v), here = in->type;
-  if (!same_shape(t, in->own)) return t;
+  bool follows = in->own.rank > 0 ? same_shape(t, in->own) : ptr_map_get(&in->u->follows, v.ptr) >= 0;
+  if (!follows) return t;
   here.dtype = t.dtype;
   return here;
+}
+
+// A scalar parameter's function has no broadcasts, which a rank's part of it needs: a line of the memory, as of any.
+static MlirValue operand_here(const Inlining *in, NnBuilder *b, MlirValue of, NnType result) {
+  MlirValue v = value_of(in, of);
+  NnType wanted = nn_value_type(v);
+  if (in->own.rank > 0 || wanted.rank > 0 || result.rank == 0) return v;
+  result.dtype = wanted.dtype;
+  return nn_broadcast(b, v, result, NULL);
 }
 
 static void inline_op(Inlining *in, NnBuilder *b, MlirOperation op) {
   int n = (int)mlirOperationGetNumOperands(op);
   MlirValue operands[NN_MAX_OPERANDS];
   if (nn_op_of(op) != NN_OP_NONE && mlirOperationGetNumResults(op) == 1) {
-    for (int i = 0; i < n; i++) operands[i] = value_of(in, nn_operand(op, i));
     NnType t = type_here(in, mlirOperationGetResult(op, 0));
+    for (int i = 0; i < n; i++) operands[i] = operand_here(in, b, nn_operand(op, i), t);
     set_value(in, mlirOperationGetResult(op, 0), nn_build_like(b, nn_op_of(op), op, n, operands, &t));
     return;
   }
@@ -224,7 +266,10 @@ static void add_results(Step *step, NnBuilder *b, const TrainedParam *p, const I
 
 void update_build(Step *step, NnBuilder *b, const TrainedParam *p, MlirValue g) {
   Update *u = &step->o->update[p->update];
-  Inlining in = {.u = u, .type = nn_value_type(p->value)};
+  Inlining in = {.u = u,
+                 .own = nn_value_type(
+                     mlirBlockGetArgument(nn_function_body(u->func), argument_of(u->func, "parameter"))),
+                 .type = nn_value_type(p->value)};
   int n_args = nn_function_n_args(u->func), *state = allocate_array((size_t)n_args + 1, sizeof *state);
   if (!u->n_scalars) build_scalars(step, u);
   for (int i = 0; i < n_args; i++) {
@@ -235,7 +280,6 @@ void update_build(Step *step, NnBuilder *b, const TrainedParam *p, MlirValue g) 
       const char *init = nn_arg_str(u->func, i, ATTR_init, init_text, sizeof init_text, "zeros");
       set_value(&in, arg, step_add_state(step, b, p, type_here(&in, arg), name, init, &state[i]));
     } else if (strcmp(name, "parameter") == 0) {
-      in.own = nn_value_type(arg);
       set_value(&in, arg, p->value);
     } else if (strcmp(name, "gradient") == 0) {
       set_value(&in, arg, g);

@@ -67,7 +67,7 @@ CASES = [
 NAMED = [("mlp", "mlp.nn", ["N=8"], [], []),   # whose parts come in several chunks
          ("one_parameter", "../test/ranks/Inputs/one_parameter.nn", [], [], []), ("wide_layer", "../test/ranks/Inputs/wide_layer.nn", [], [], []),
          ("scaled_loss", "../test/ranks/Inputs/scaled_loss.nn", [], [], []),
-         ("lenet_nadam", "lenet.nn", ["N=8"], [("optimizer adamw(", "optimizer nadam(")], []),   # with a number for each parameter among its states
+         ("scalar_parameter", "../test/ranks/Inputs/scalar_parameter.nn", [], [], []),   # with a number for each parameter among its states
          # which a budget finds something to compute again in
          ("lenet_large", "lenet.nn", ["N=32"], [], []), ("lstm_large", "lstm_lm.nn", ["N=16", "T=64", "width=32"], LSTM, []),
          ("gpt_large", "gpt_small.nn", ["B=8", "T=16", "width=32", "layers=2", "heads=2"], [], []),
