@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/comm/comm.h"
 #include "runtime/options.h"
 #include "runtime/runtime.h"
 #include "runtime/training.h"
@@ -60,8 +61,9 @@ int cmd_export(int argc, char **argv) {
   Arena arena = {0};
   bool typed = (int)o.dtype != NO_DTYPE;
   WeightMap *map = NULL;
-  bool ok = output_path_check(o.output) && (o.init != NO_INIT || output_spares(o.output, path)) &&
-            output_spares(o.output, o.map) && (!o.map || (map = weight_map_read(o.map))) && program_verify() &&
+  bool ok = ranks_are_whole("export", false) && output_path_check(o.output) &&
+            (o.init != NO_INIT || output_spares(o.output, path)) && output_spares(o.output, o.map) &&
+            (!o.map || (map = weight_map_read(o.map))) && program_verify() &&
             arena_create(&arena, nnc_program.persistent_bytes, 0) &&
             arena_open_far(&arena, nnc_program.far_persistent_bytes, 0, o.far);
   ok = ok && (o.init != NO_INIT ? init_persistent(&arena, (uint64_t)o.init) : weights_load(path, &arena)) &&

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/comm/comm.h"
 #include "runtime/options.h"
 #include "runtime/runtime.h"
 #include "runtime/training.h"
@@ -167,7 +168,7 @@ int cmd_gradcheck(int argc, char **argv) {
     return EXIT_DIAGNOSTIC;
   }
   Session s;
-  if (!session_open(&s, SESSION_TRAIN, NULL, &o.device)) return EXIT_DIAGNOSTIC;
+  if (!ranks_are_whole("gradcheck", true) || !session_open(&s, SESSION_TRAIN, NULL, &o.device)) return EXIT_DIAGNOSTIC;
   s.seed = (uint64_t)o.seed;
   status = init_persistent(&s.arena, s.seed) ? check_all(&s, o.elements, o.bound) : EXIT_DIAGNOSTIC;
   session_close(&s);

@@ -2,6 +2,7 @@
 #include <getopt.h>
 #include <stdlib.h>
 
+#include "runtime/comm/comm.h"
 #include "runtime/options.h"
 #include "runtime/runtime.h"
 #include "runtime/training.h"
@@ -44,9 +45,9 @@ int cmd_import(int argc, char **argv) {
   Arena arena = {0};
   WeightMap *map = NULL;
   CheckpointLock lock = {0};
-  bool ok = output_path_check(path) && output_spares(path, o.input) && output_spares(path, o.map) &&
-            checkpoint_lock(path, &lock) && (!o.map || (map = weight_map_read(o.map))) && program_verify() &&
-            arena_create(&arena, nnc_program.persistent_bytes, 0) &&
+  bool ok = ranks_are_whole("import", false) && output_path_check(path) && output_spares(path, o.input) &&
+            output_spares(path, o.map) && checkpoint_lock(path, &lock) && (!o.map || (map = weight_map_read(o.map))) &&
+            program_verify() && arena_create(&arena, nnc_program.persistent_bytes, 0) &&
             arena_open_far(&arena, nnc_program.far_persistent_bytes, 0, o.far);
   ok = ok && weight_map_import(o.input, map, (uint64_t)o.seed, &arena) && weights_save(path, &arena);
   checkpoint_unlock(&lock);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/comm/comm.h"
 #include "runtime/options.h"
 #include "runtime/runtime.h"
 #include "runtime/training.h"
@@ -171,7 +172,7 @@ int cmd_step(int argc, char **argv) {
   if (status >= 0) return status;
   Run r = {.in = {.fd = -1}};
   const Metrics *m = &r.step.metrics;
-  bool ok = output_path_check(o.outputs) && output_spares(o.outputs, o.inputs) &&
+  bool ok = ranks_are_whole("step", true) && output_path_check(o.outputs) && output_spares(o.outputs, o.inputs) &&
             session_open(&r.s, SESSION_TRAIN, NULL, &o.device) && start_values(&r.s, &o) &&
             arena_push_persistent(&r.s.arena);
   int64_t steps = o.steps ? o.steps : nnc_program.steps > 0 ? nnc_program.steps : o.step + 1;

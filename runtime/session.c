@@ -50,8 +50,7 @@ static bool has_its_ranks(bool trains) {
   if (ranks.rank == 0)
     report_error("%s is compiled for %d ranks (nnc --shard=%s --ranks=%d), each with a part of the %s, and is run by "
                  "%d",
-                 p->model, p->ranks, p->shard, p->ranks,
-                 strcmp(p->shard, "optimizer") == 0 ? "optimizer's state" : p->shard, ranks.size);
+                 p->model, p->ranks, p->shard, p->ranks, ranks_part(), ranks.size);
   return false;
 }
 

@@ -67,6 +67,10 @@ extern Ranks ranks;
 // Of a persistent tensor, how many elements this rank has, from *begin on: all, or its part as far as it is there.
 int64_t ranks_own_elements(const NncTensor *t, int64_t *begin);
 bool ranks_share_parameters(void);   // no rank has all of them: whatever reads them is done by all at once
+const char *ranks_part(void);        // what each rank has a part of, where the program has such: the last of --shard
+// For a command of one process, which takes a step or reads parameters: the program keeps all of them in one. False
+// after reporting.
+bool ranks_are_whole(const char *command, bool trains);
 // Joins the others, where a starter has started this process as one of several. False after reporting.
 bool ranks_open(double timeout);
 // Everybody's last call. Returns the worst status of all.

@@ -65,6 +65,19 @@ int64_t ranks_own_elements(const NncTensor *t, int64_t *begin) {
 
 bool ranks_share_parameters(void) { return nnc_program.ranks && strcmp(nnc_program.shard, "parameters") == 0; }
 
+const char *ranks_part(void) {
+  return strcmp(nnc_program.shard, "optimizer") == 0 ? "optimizer's state" : nnc_program.shard;
+}
+
+bool ranks_are_whole(const char *command, bool trains) {
+  const NncProgram *p = &nnc_program;
+  if (p->ranks <= 1 || (!trains && !ranks_share_parameters())) return true;
+  report_error("'%s' is done by one rank with all of the %s, and %s is compiled for %d with a part each "
+               "(nnc --shard=%s): use one compiled with --shard=none, whose checkpoints are the same",
+               command, ranks_part(), p->model, p->ranks, p->shard);
+  return false;
+}
+
 void ranks_gather(const double *values, int n, double *all) {
   memcpy(all + ranks.rank * n, values, (size_t)n * sizeof *all);
   if (ranks.size == 1) return;

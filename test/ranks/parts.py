@@ -90,6 +90,8 @@ for program, ranks in (("four", 4), ("alone", 1)):
 print("outputs:", "equal" if open(f"{folder}/four.out", "rb").read() == open(f"{folder}/alone.out", "rb").read() else "DIFFERENT")
 print("predict, no inputs:", output("four", 4, ["predict", f"--inputs={folder}/none.safetensors"] + weights, True).count("none.safetensors"))
 print("eval by one:", output("four", 1, ["eval", f"--data={folder}"] + weights, True).strip())
+for alone in (["export", f"{folder}/w.safetensors"], ["import", f"{folder}/whole.safetensors"], ["step", "--inputs=none", "--outputs=none"]):
+    print(output("four", 1, alone, True).strip())
 gpt = ["-D", "B=2", "-D", "T=16", "-D", "width=32", "-D", "layers=1", "-D", "heads=2", f"{models}/gpt_small.nn", "-o"]
 run([nnc] + gpt + [f"{folder}/gpt"])
 run([nnc, "--shard=parameters", "--ranks=2"] + gpt + [f"{folder}/gpt_two"])
