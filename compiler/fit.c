@@ -1,5 +1,5 @@
 // See fit.h. The secant method, between a value that fits and one that does not as soon as there are both. A search is
-// over multiples: all values below are such numbers of steps.
+// over values a step apart, offset + step, offset + 2 step, ...: all values below are such numbers of steps.
 #include "compiler/fit.h"
 
 #include <sys/mman.h>
@@ -9,14 +9,18 @@
 enum { FIT_MOST = 1 << 30, SECANTS = 16 };
 
 // What is known: `low` fits (value 0: none yet), `high` does not (value 0: none yet; arena 0: it cannot be planned).
-// `base` is another plan, far enough from the last one for the line through both.
+// Programs are those behind `under`, the largest value below `start` that is none, where `start` is one. `base` is
+// another plan, far enough from the last one for the line through both.
 typedef struct Search {
   FitPlanFn plan;
   void *context;
-  int64_t step, most;
+  int64_t step, offset, most, start, under;
   FitPlan low, high, base, last;
   int plans;
+  bool holes;   // some value was no program
 } Search;
+
+static int64_t bottom(const Search *s) { return s->low.value > s->under ? s->low.value : s->under; }
 
 // The largest value that the line through two plans puts within the bytes.
 static double secant(const Search *s, int64_t bytes) {
@@ -32,11 +36,13 @@ static int64_t next_value(const Search *s, int64_t bytes) {
     double each = (double)(s->last.arena - s->last.stays) / (double)s->last.value;
     at = each > 0 ? (double)(bytes - s->last.stays) / each : 2 * (double)s->last.value;
   }
-  double middle = s->high.value ? (double)s->low.value + (double)(s->high.value - s->low.value) / 2 : (double)s->most;
+  int64_t low = bottom(s), top = s->high.value ? s->high.value : s->under ? s->start + 1 : 0;
+  double middle = top ? (double)low + (double)(top - low) / 2 : (double)s->most;
   if (s->high.value && (!straight || (!s->high.arena && at > middle))) at = middle;
   if (at > (double)s->most) at = (double)s->most;
   int64_t value = (int64_t)at;
-  if (value <= s->low.value) return s->low.value + 1;
+  if (value <= low && s->under > s->low.value) value = (int64_t)middle;
+  if (value <= low) return low + 1;
   return s->high.value && value >= s->high.value ? s->high.value - 1 : value;
 }
 
@@ -46,15 +52,18 @@ static void learn(Search *s, const FitPlan *p, bool fits) {
   if (p->arena && 16 * apart > p->value) s->base = s->last;
   if (p->arena) s->last = *p;
   if (fits) s->low = *p;
+  else if (!p->arena && p->value < s->start) s->under = p->value;
   else s->high = *p;
+  s->holes |= !p->arena;
   s->plans++;
 }
 
 // An arena of 0 where it cannot be planned.
 static void plan_one(const Search *s, FitPlan *p) {
-  p->value *= s->step;
+  int64_t value = p->value;
+  p->value = s->offset + s->step * value;
   if (!s->plan(s->context, p)) p->arena = 0;
-  p->value /= s->step;
+  p->value = value;
 }
 
 // The second one in a process of its own, at the same time, which tells by memory of both: a pipe would take files that
@@ -78,17 +87,22 @@ static void plan_both(const Search *s, FitPlan *p, FitPlan *q) {
 // does not. Behind one that fits it is itself that next one.
 static bool ends_here(const Search *s, int64_t value) {
   bool behind = s->low.value && value == s->low.value + 1;
-  return s->plans > 0 && value < s->most && !behind && value + 1 != s->high.value && (!s->high.value || s->high.arena);
+  return s->plans > 0 && value < s->most && !behind && !s->under && value + 1 != s->high.value &&
+         (!s->high.value || s->high.arena);
 }
 
-static bool search_multiples(int64_t step, int64_t bytes, int64_t start, FitPlanFn plan, void *context, FitPlan *best,
-                             FitPlan *next) {
-  Search s = {.plan = plan, .context = context, .step = step, .most = FIT_MOST / step};
-  FitPlan first = {.rough = true, .value = start / step};
+// *all: every value that was tried is a program.
+static bool search_apart(int64_t step, int64_t bytes, int64_t start, FitPlanFn plan, void *context, FitPlan *best,
+                         FitPlan *next, bool *all) {
+  Search s = {.plan = plan, .context = context, .step = step, .offset = start % step ? start % step - step : 0};
+  s.most = (FIT_MOST - s.offset) / step;
+  int64_t from = (start - s.offset) / step;
+  FitPlan first = {.rough = true, .value = from};
   plan_one(&s, &first);
-  if (first.arena) s.last = first, s.plans = 1;   // it says where to look, and nothing of what fits
-  for (int64_t value = first.arena ? next_value(&s, bytes) : start / step;
-       s.low.value < s.most && s.high.value - s.low.value != 1; value = next_value(&s, bytes)) {
+  // it says where to look, that this is a program, and nothing of what fits
+  if (first.arena) s.last = first, s.plans = 1, s.start = from;
+  for (int64_t value = first.arena ? next_value(&s, bytes) : from;
+       s.low.value < s.most && s.high.value - bottom(&s) != 1; value = next_value(&s, bytes)) {
     FitPlan p = {.value = value}, q = {.value = value + 1};
     bool both = ends_here(&s, value);
     if (both) plan_both(&s, &p, &q);
@@ -99,8 +113,9 @@ static bool search_multiples(int64_t step, int64_t bytes, int64_t start, FitPlan
   }
   *best = s.low.value ? s.low : s.high;
   *next = s.high;
-  best->value *= step;
-  next->value *= step;
+  best->value = s.offset + step * best->value;
+  if (next->value) next->value = s.offset + step * next->value;
+  *all = !s.holes;
   return s.low.value > 0;
 }
 
@@ -108,21 +123,23 @@ static bool is_program(FitPlanFn plan, void *context, int64_t value) {
   return value > 0 && value <= FIT_MOST && plan(context, &(FitPlan){.rough = true, .value = value});
 }
 
-// How far apart the programs around one lie: a divisor of its value.
+// How far apart the programs around one lie: a divisor of its value, or a small number.
 static int64_t step_of_programs(FitPlanFn plan, void *context, int64_t value) {
+  enum { SMALL = 16 };
   if (!is_program(plan, context, value)) return 1;
-  for (int64_t d = 1; d <= value; d++)
-    if (value % d == 0 && (is_program(plan, context, value - d) || is_program(plan, context, value + d))) return d;
+  for (int64_t d = 1; d <= value || d <= SMALL; d++)
+    if ((value % d == 0 || d <= SMALL) &&
+        (is_program(plan, context, value - d) || is_program(plan, context, value + d)))
+      return d;
   return 1;
 }
 
 bool fit_search(int64_t bytes, int64_t start, FitPlanFn plan, void *context, FitPlan *best, FitPlan *next) {
-  bool found = search_multiples(1, bytes, start, plan, context, best, next);
-  if (next->value == 0 || next->arena) return found;
-  int64_t step = step_of_programs(plan, context, start);
+  bool all, found = search_apart(1, bytes, start, plan, context, best, next, &all);
+  int64_t step = all ? 1 : step_of_programs(plan, context, start);
   if (step == 1) return found;
   FitPlan other = {0}, other_next = {0};
-  bool found_other = search_multiples(step, bytes, start, plan, context, &other, &other_next);
+  bool found_other = search_apart(step, bytes, start, plan, context, &other, &other_next, &all);
   if (!found || (found_other && other.value > best->value)) *best = other, *next = other_next;
   return found || found_other;
 }

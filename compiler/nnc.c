@@ -543,6 +543,18 @@ static int64_t value_in_file(const AstFile *file, const char *dim) {
   return 1;
 }
 
+static bool is_whole_in_file(const AstFile *file, const char *dim, Diagnostics *d) {
+  for (int i = 0; i < file->n_items; i++) {
+    const AstItem *item = file->items[i];
+    bool named = (item->kind == AST_DIM || item->kind == AST_LET) && !strcmp(item->name.text, dim);
+    if (!named || (item->value->kind != AST_FLOAT && item->value->kind != AST_BOOL && item->value->kind != AST_STRING))
+      continue;
+    diag_error(d, item->name.pos, "nnc fit looks for a whole number, which '%s' is not", dim);
+    return false;
+  }
+  return true;
+}
+
 static bool fit_dimension(const Options *options, Diagnostics *d) {
   int64_t bytes = 0;
   double percent = 0;
@@ -553,7 +565,7 @@ static bool fit_dimension(const Options *options, Diagnostics *d) {
   Fit fit = {.options = options, .file = file, .bytes = bytes, .told = d, .unheard = open_memstream(&unheard, &length)};
   if (!fit.unheard) abort();
   FitPlan best = {0}, next = {0};
-  bool ok = file && diag_error_count(d) == 0 &&
+  bool ok = file && diag_error_count(d) == 0 && is_whole_in_file(file, options->fit, d) &&
             fit_search(bytes, value_in_file(file, options->fit), plan_value, &fit, &best, &next) &&
             (best.seconds > 0 || plan_value(&fit, &best));
   char need[32], have[32];
@@ -564,6 +576,7 @@ static bool fit_dimension(const Options *options, Diagnostics *d) {
                print_bytes(bytes, have, sizeof have));
   else if (best.value) {
     fit.tells = true;
+    best.value = value_in_file(file, options->fit);
     plan_value(&fit, &best);
   }
   fclose(fit.unheard);

@@ -9,6 +9,7 @@ typedef struct Model {
   int64_t stays, each, most;   // most: no program has more
   int64_t apart;               // bytes that stay, too, which a plan does not tell
   int64_t step, all;           // only multiples are programs, and what is at most `all`; 0: all values
+  int64_t rest, least;         // instead of multiples those with this rest; no program has less
   pid_t here;
   bool dies;   // the process beside
   int plans;
@@ -20,7 +21,8 @@ static bool plan(void *context, FitPlan *p) {
   if (m->dies && getpid() != m->here) _exit(1);
   p->stays = m->stays;
   p->arena = m->stays + m->apart + m->each * p->value + (p->rough ? m->each / 2 : 0);
-  return p->value <= m->most && (!m->step || p->value % m->step == 0 || p->value <= m->all);
+  return p->value <= m->most && p->value >= m->least &&
+         (!m->step || p->value % m->step == m->rest || p->value <= m->all);
 }
 
 static void check_search(Model m, int64_t bytes, int64_t expected, int plans) {
@@ -29,7 +31,12 @@ static void check_search(Model m, int64_t bytes, int64_t expected, int plans) {
   bool found = fit_search(bytes, 32, plan, &m, &best, &next);
   CHECK(found == (expected > 0), "%lld bytes", (long long)bytes);
   CHECK(m.plans <= plans, "%d plans", m.plans);
-  if (!found) CHECK(best.value == (m.step ? m.step : 1), "%lld does not fit", (long long)best.value);
+  if (!found)
+    CHECK(best.value == (m.least  ? m.least
+                         : m.rest ? m.rest
+                         : m.step ? m.step
+                                  : 1),
+          "%lld does not fit", (long long)best.value);
   if (!found) return;
   CHECK(best.value == expected && next.value == expected + (m.step && !m.all ? m.step : 1),
         "%lld, %lld instead of %lld", (long long)best.value, (long long)next.value, (long long)expected);
@@ -55,5 +62,13 @@ int main(void) {
   check_search((Model){.stays = 1000, .each = 10, .most = 1000000, .step = 32}, 1300, 0, 60);
   check_search((Model){.stays = 1000, .each = 10, .most = 64, .step = 4}, 2345, 64, 32);
   check_search((Model){.stays = 1000, .each = 10, .most = 8, .step = 32, .all = 8}, 1320, 8, 60);
+  check_search((Model){.stays = 1000, .each = 10, .most = 1000000, .step = 16, .rest = 0}, 2345, 128, 60);
+  check_search((Model){.stays = 1000, .each = 10, .most = 1000000, .step = 6, .rest = 2}, 2345, 134, 60);
+  check_search((Model){.stays = 1000, .each = 10, .most = 1000000, .step = 6, .rest = 2}, 1015, 0, 60);
+  // none has less than some
+  check_search((Model){.stays = 1000, .each = 10, .most = 1000000, .least = 4}, 1005, 0, 30);
+  check_search((Model){.stays = 1000, .each = 10, .most = 1000000, .least = 4}, 1045, 4, 30);
+  check_search((Model){.stays = 1000, .apart = 5000, .each = 10, .most = 1000000, .least = 31}, 6315, 31, 30);
+  check_search((Model){.stays = 1000, .each = 10, .most = 1000000, .least = 32}, 2345, 134, 12);
   return check_report();
 }
