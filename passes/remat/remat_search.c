@@ -18,6 +18,7 @@ typedef struct Search {
   int64_t budget;          // bytes; that of the goal, or a probe
   int64_t spare;           // bytes of it that are not given to the solver at first
   double max_seconds;      // of the step, 0: any
+  bool lowers;             // bytes alone count, not what those that are left might save
   double deadline;         // by the clock, where goal->seconds asks for it
   RematProblem problem;    // that of q, with nodes of its own: see distrust
   RematNode *nodes;        // Owned
@@ -274,7 +275,7 @@ static void solve_under_budget(Search *search, const RematSchedule *start, doubl
     remat_schedule_free(&first);
     if (search->n_distrusted == corrected) break;
   }
-  use_what_is_left(search);
+  if (!search->lowers) use_what_is_left(search);
 }
 
 // The smallest arena within max_seconds, or at any price.
@@ -356,6 +357,7 @@ static void descend(const StepProblem *q, const RematGoal *goal, int64_t persist
   int64_t fraction = WIDEST, low = least_arena(q);
   for (int i = 0; i < attempts && !is_least(best, low); i++) {
     Search below = begin_search(q, goal, persistent_bytes, best->arena - best->arena / fraction);
+    below.lowers = true;
     if (may_fit(&below, below.budget)) solve_under_budget(&below, &best->schedule, part);
     RematPlan plan = end(&below);
     if (!keep_smaller(best, &plan)) fraction *= FINER;
@@ -384,6 +386,7 @@ static RematPlan find_least(const StepProblem *q, const RematGoal *goal, int64_t
   // with copies plans of far less need others than those of the smallest peak found: between that and what none can be
   for (int i = 0; i < rounds(&least, HALVES) && q->problem.far && !is_least(&best, low); i++) {
     Search between = begin_search(q, goal, persistent_bytes, low + (best.arena - low) / 2);
+    between.lowers = true;
     solve_under_budget(&between, NULL, moves);
     plan = end(&between);
     int64_t tried = between.budget;
@@ -394,6 +397,7 @@ static RematPlan find_least(const StepProblem *q, const RematGoal *goal, int64_t
   // That may end in a valley, where a search for less from its own beginnings ends lower.
   for (bool lower = true; lower && anew < rounds(&least, ANEW) && best.arena - best.arena / WIDEST >= low;) {
     Search below = begin_search(q, goal, persistent_bytes, best.arena - best.arena / WIDEST);
+    below.lowers = true;
     if (may_fit(&below, below.budget)) solve_under_budget(&below, NULL, moves);
     plan = end(&below);
     lower = keep_smaller(&best, &plan);
@@ -428,7 +432,7 @@ static void find_smallest(Search *search) {
   const StepProblem *q = search->q;
   RematGoal goal = *search->goal;
   RematPlan best = find_least_of_efforts(q, goal, search->persistent);
-  if (q->alone) {
+  if (q->alone && least_arena(q->alone) < best.arena) {
     goal.far_budget = 0;
     RematPlan plan = find_least_of_efforts(q->alone, goal, search->persistent);
     number_with_homes(search, &plan);

@@ -52,9 +52,9 @@ def make_data(folder):
 LSTM = [("continued=true", ""), (", )", ")"), ("state h0: f32[N, H]", "param h0: f32[N, H] = zeros"), ("state c0: f32[N, H]", "param c0: f32[N, H] = zeros"),
         ("update h0 = h\n", "\n"), ("update c0 = c\n", "\n")]
 CASES = [
-    ("lenet", "lenet.nn", ["N=8"], [], []),
+    ("lenet", "lenet.nn", ["N=4"], [], []),
     ("resnet", "resnet_cifar.nn", ["N=4", "size=8", "n=1", "width=4"], [], []),
-    ("resnet_budget", "resnet_cifar.nn", ["N=32", "size=8", "n=1", "width=16"], [], ["--memory-budget=92%"]),
+    ("resnet_budget", "resnet_cifar.nn", ["N=16", "size=8", "n=1", "width=8"], [], ["--memory-budget=92%"]),
     ("resnet_f16", "resnet_cifar.nn", ["N=4", "size=8", "n=1", "width=4"], [("    optimizer ", "    loss_scale dynamic(init=524288, every=2)\n    optimizer ")], ["--dtype=f16"]),
     ("gpt", "gpt_small.nn", ["B=2", "T=16", "width=32", "layers=2", "heads=2"], [], []),
     ("gpt_bf16", "gpt_small.nn", ["B=2", "T=16", "width=32", "layers=1", "heads=2"], [], ["--dtype=bf16"]),
