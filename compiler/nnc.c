@@ -546,11 +546,10 @@ static int64_t value_in_file(const AstFile *file, const char *dim) {
 static bool is_whole_in_file(const AstFile *file, const char *dim, Diagnostics *d) {
   for (int i = 0; i < file->n_items; i++) {
     const AstItem *item = file->items[i];
-    bool named = (item->kind == AST_DIM || item->kind == AST_LET) && !strcmp(item->name.text, dim);
-    if (!named || (item->value->kind != AST_FLOAT && item->value->kind != AST_BOOL && item->value->kind != AST_STRING))
-      continue;
-    diag_error(d, item->name.pos, "nnc fit looks for a whole number, which '%s' is not", dim);
-    return false;
+    if ((item->kind != AST_DIM && item->kind != AST_LET) || strcmp(item->name.text, dim) != 0) continue;
+    AstExprKind kind = item->value->kind;
+    if (kind == AST_FLOAT || kind == AST_BOOL || kind == AST_STRING)
+      return diag_error(d, item->name.pos, "nnc fit looks for a whole number, which '%s' is not", dim);
   }
   return true;
 }
@@ -673,7 +672,8 @@ static int check_fit(const Options *options, bool fits) {
   if (!options->memory_budget || !parse_bytes(options->memory_budget, &bytes, &percent) || bytes <= 0)
     return options_misused("nnc", "nnc fit needs the memory: --memory-budget=SIZE, such as 80GB");
   if (strcmp(options->input, "-") == 0) return options_misused("nnc", "nnc fit reads the file several times: not '-'");
-  if (options->emit != EMIT_exe || options->sweep || options->report || options->remat || options->max_overhead)
+  bool recomputes = (options->remat && strcmp(options->remat, "none") != 0) || options->max_overhead;
+  if (options->emit != EMIT_exe || options->sweep || options->report || recomputes)
     return options_misused("nnc", "nnc fit plans without recomputation and writes nothing but its answer");
   if (!options->default_output)
     return options_misused("nnc", "nnc fit compiles nothing: -o %s has no meaning", options->output);

@@ -271,7 +271,12 @@ static bool chain_states(MlirOperation func) {
       MlirOperation begin = move_updates(&o, update);
       if (!mlirOperationIsNull(begin)) build_chain(func, &o, update, states + first, length, after, begin);
     } else {
-      nn_error(func, "micro-batches side by side need states that only their own update reads");
+      char text[256];
+      const char *name = nn_arg_str(func, states[first].arg, ATTR_name, text, sizeof text, "");
+      nn_error(func,
+               "with --shard ranks have micro-batches side by side: a state such as '%s' may be read by its own "
+               "update alone, not by the model",
+               name);
     }
     free(update);
     order_free(&o);
