@@ -9,7 +9,7 @@
 enum { FIT_MOST = 1 << 30, SECANTS = 16 };
 
 // What is known: `low` fits (value 0: none yet), `high` does not (value 0: none yet; arena 0: it cannot be planned).
-// Programs are those behind `under`, the largest value below `start` that is none, where `start` is one. `base` is
+// Programs are looked for behind `under`, the largest value below `start` that is none, where `start` is one. `base` is
 // another plan, far enough from the last one for the line through both.
 typedef struct Search {
   FitPlanFn plan;
@@ -91,16 +91,16 @@ static bool ends_here(const Search *s, int64_t value) {
          (!s->high.value || s->high.arena);
 }
 
-// *all: every value that was tried is a program.
-static bool search_apart(int64_t step, int64_t bytes, int64_t start, FitPlanFn plan, void *context, FitPlan *best,
-                         FitPlan *next, bool *all) {
+// *all: every value that was tried is a program. `behind`: those below `start` that are none are below all that are.
+static bool search_apart(int64_t step, int64_t bytes, int64_t start, bool behind, FitPlanFn plan, void *context,
+                         FitPlan *best, FitPlan *next, bool *all) {
   Search s = {.plan = plan, .context = context, .step = step, .offset = start % step ? start % step - step : 0};
   s.most = (FIT_MOST - s.offset) / step;
   int64_t from = (start - s.offset) / step;
   FitPlan first = {.rough = true, .value = from};
   plan_one(&s, &first);
   // it says where to look, that this is a program, and nothing of what fits
-  if (first.arena) s.last = first, s.plans = 1, s.start = from;
+  if (first.arena) s.last = first, s.plans = 1, s.start = behind ? from : 0;
   for (int64_t value = first.arena ? next_value(&s, bytes) : from;
        s.low.value < s.most && s.high.value - bottom(&s) != 1; value = next_value(&s, bytes)) {
     FitPlan p = {.value = value}, q = {.value = value + 1};
@@ -135,11 +135,15 @@ static int64_t step_of_programs(FitPlanFn plan, void *context, int64_t value) {
 }
 
 bool fit_search(int64_t bytes, int64_t start, FitPlanFn plan, void *context, FitPlan *best, FitPlan *next) {
-  bool all, found = search_apart(1, bytes, start, plan, context, best, next, &all);
-  int64_t step = all ? 1 : step_of_programs(plan, context, start);
-  if (step == 1) return found;
+  bool all, found = search_apart(1, bytes, start, true, plan, context, best, next, &all);
+  if (all) return found;
+  int64_t step = step_of_programs(plan, context, start);
   FitPlan other = {0}, other_next = {0};
-  bool found_other = search_apart(step, bytes, start, plan, context, &other, &other_next, &all);
-  if (!found || (found_other && other.value > best->value)) *best = other, *next = other_next;
-  return found || found_other;
+  bool found_other = step > 1 && search_apart(step, bytes, start, true, plan, context, &other, &other_next, &all);
+  if (found_other ? !found || other.value > best->value : !found && step > 1) *best = other, *next = other_next;
+  if (found || found_other || !best->arena) return found || found_other;
+  // below a hole there may be programs, too
+  found = search_apart(1, bytes, start, false, plan, context, &other, &other_next, &all);
+  if (found) *best = other, *next = other_next;
+  return found;
 }

@@ -45,6 +45,13 @@ static void check_search(Model m, int64_t bytes, int64_t expected, int plans) {
         (long long)next.arena);
 }
 
+static void check_hole(Model m, int64_t bytes, int64_t expected) {
+  FitPlan best = {0}, next = {0};
+  m.here = getpid();
+  CHECK(fit_search(bytes, 32, plan, &m, &best, &next) && best.value == expected, "%lld instead of %lld",
+        (long long)best.value, (long long)expected);
+}
+
 int main(void) {
   for (int dies = 0; dies < 2; dies++) {
     check_search((Model){.stays = 1000, .each = 10, .most = 1000000, .dies = dies}, 2345, 134, 12);
@@ -65,6 +72,9 @@ int main(void) {
   check_search((Model){.stays = 1000, .each = 10, .most = 1000000, .step = 16, .rest = 0}, 2345, 128, 60);
   check_search((Model){.stays = 1000, .each = 10, .most = 1000000, .step = 6, .rest = 2}, 2345, 134, 60);
   check_search((Model){.stays = 1000, .each = 10, .most = 1000000, .step = 6, .rest = 2}, 1015, 0, 60);
+  // a hole below the file's value, and programs below it
+  check_hole((Model){.stays = 1000, .apart = 100, .each = 10, .most = 1000000, .step = 16, .all = 16}, 1250, 15);
+  check_hole((Model){.stays = 1000, .apart = 300, .each = 10, .most = 1000000, .step = 32, .all = 30}, 1590, 29);
   // none has less than some
   check_search((Model){.stays = 1000, .each = 10, .most = 1000000, .least = 4}, 1005, 0, 30);
   check_search((Model){.stays = 1000, .each = 10, .most = 1000000, .least = 4}, 1045, 4, 30);
