@@ -254,6 +254,23 @@ static MlirOperation move_updates(const Order *o, const bool *update) {
   return first;
 }
 
+// Names the first of the states that something but its own update reads.
+static bool refuse_read_state(MlirOperation func, const Order *o, const State *states, int n) {
+  bool *update = allocate_array((size_t)o->n, sizeof *update);
+  int found = 0;
+  while (found < n - 1 && mark_updates(func, o, states + found, 1, update)) {
+    memset(update, 0, (size_t)o->n * sizeof *update);
+    found++;
+  }
+  free(update);
+  char text[256];
+  nn_error(func,
+           "with --shard ranks have micro-batches side by side: a state such as '%s' may be read by its own update "
+           "alone, not by the model",
+           nn_arg_str(func, states[found].arg, ATTR_name, text, sizeof text, ""));
+  return false;
+}
+
 static bool chain_states(MlirOperation func) {
   State *states = allocate_array((size_t)nn_function_n_results(func) + 1, sizeof *states);
   int n = find_states(func, states);
@@ -265,18 +282,11 @@ static bool chain_states(MlirOperation func) {
     for (int i = 0; i < o.n; i++)
       if (nn_op_of(o.ops[i]) == NN_OP_rank_send) after = mlirOperationGetResult(o.ops[i], 0);
     bool *update = allocate_array((size_t)o.n, sizeof *update);
-    ok = mark_updates(func, &o, states + first, length, update);
+    ok = mark_updates(func, &o, states + first, length, update) || refuse_read_state(func, &o, states + first, length);
     if (ok) {
       mark_feeders(&o, update);
       MlirOperation begin = move_updates(&o, update);
       if (!mlirOperationIsNull(begin)) build_chain(func, &o, update, states + first, length, after, begin);
-    } else {
-      char text[256];
-      const char *name = nn_arg_str(func, states[first].arg, ATTR_name, text, sizeof text, "");
-      nn_error(func,
-               "with --shard ranks have micro-batches side by side: a state such as '%s' may be read by its own "
-               "update alone, not by the model",
-               name);
     }
     free(update);
     order_free(&o);
