@@ -135,6 +135,7 @@ static int check_all(Session *s, int64_t elements, double bound) {
   int failed = 0, checked = 0;
   for (int i = 0; i < program_phases(); i++)
     if (!check_phase(s, i, elements, bound, &failed, &checked)) return EXIT_DIAGNOSTIC;
+  if (!checked) report_error("gradcheck has no gradients to check: parameters are frozen, or --shard keeps none whole");
   printf("gradcheck: %d passed, %d failed\n", checked - failed, failed);
   return failed || !checked ? EXIT_DIAGNOSTIC : EXIT_DONE;
 }
