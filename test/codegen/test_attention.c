@@ -49,11 +49,11 @@ static const Shape shapes[] = {
     {1, 3, 1, 70, 41, 64, .causal = true, .masked = true, .dropout = 0.3},
     {1, 2, 2, 1, 33, 128, .dropout = 0.2},
     {1, 2, 1, 70, 70, 128, .causal = true, .last = true, .masked = true},
-    {1, 1, 1, 300, 331, 64, .causal = true, .masked = true, .dropout = 0.1},
+    {1, 2, 1, 300, 331, 64, .causal = true, .masked = true, .dropout = 0.1},
     {1, 1, 1, 261, 261, 128, .causal = true, .last = true},
     {2, 4, 2, 67, 67, 24, .causal = true, .last = true, .joined = true},
-    {1, 3, 1, 70, 70, 64, .last = true, .masked = true, .dropout = 0.3, .joined = true},
-    {2, 2, 2, 67, 67, 64, .causal = true, .last = true, .joined = true},
+    {2, 2, 1, 37, 37, 64, .last = true, .masked = true, .dropout = 0.3, .joined = true},
+    {1, 2, 2, 131, 131, 64, .causal = true, .last = true, .joined = true},
     {1, 4, 2, 37, 37, 128, .causal = true, .last = true, .joined = true},
 };
 
