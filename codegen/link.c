@@ -231,8 +231,7 @@ static bool link_program(Link *l, int n_objects, const char *const *objects, con
 #ifdef NNC_SANITIZE
   argv[n++] = "-fsanitize=address,undefined";
 #else
-  argv[n++] = "-Wl,--strip-debug";             // the runtime's: a quarter of the linker's time, half of the file
-  argv[n++] = "-Wl,--allow-shlib-undefined";   // what oneDNN is linked with is not read: a third of the linker's time
+  argv[n++] = "-Wl,--strip-debug";   // the runtime's: a quarter of the linker's time, half of the file
   if (!library && l->options->flags) argv[n++] = l->options->flags;
 #endif
   if (library) argv[n++] = "-shared", argv[n++] = "-Wl,-z,defs", argv[n++] = exports, argv[n++] = soname;

@@ -35,6 +35,7 @@ static const Machine generic = {
 
 // Operators new and delete, with and without a size, of what is linked with an executable. In a process of others,
 // which a library is loaded into, they stay as they are.
+// They reach oneDNN as long as the linker reads what it is linked with: not with --allow-shlib-undefined.
 static const char kept_blocks[] = "-Wl,-u,nnc_operator_new,--defsym=_Znwm=nnc_operator_new,"
                                   "--defsym=_ZdlPv=nnc_operator_delete,--defsym=_ZdlPvm=nnc_operator_delete";
 
