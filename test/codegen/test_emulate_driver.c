@@ -276,6 +276,33 @@ static void test_gemm(int type, int compute, double tolerance) {
   api.cublas.Destroy(g.handle);
 }
 
+// A product may write anything into its workspace, so the emulator does; one that reaches past its memory is refused,
+// as is a product after its workspace was freed.
+static void test_workspace(void) {
+  enum { BYTES = CUBLAS_LEAST_WORKSPACE };
+  Gemm g = {.type = CUDA_R_32F, .compute = CUBLAS_COMPUTE_32F, .element = 4};
+  static unsigned char bytes[BYTES];
+  CUdeviceptr memory = upload(bytes, BYTES);
+  void *workspace = (void *)(uintptr_t)memory;
+  CHECK(api.cublas.Create(&g.handle) == CUBLAS_STATUS_SUCCESS, "create");
+  g.da = upload_numbers(&g, g.a), g.db = upload_numbers(&g, g.b), g.dc = upload_numbers(&g, g.c);
+  CHECK(api.cublas.SetWorkspace(g.handle, workspace, BYTES + 1) == CUBLAS_STATUS_INVALID_VALUE, "past its memory");
+  CHECK(api.cublas.SetWorkspace(g.handle, workspace, BYTES) == CUBLAS_STATUS_SUCCESS, "all of its memory");
+  CHECK(multiply(&g, 0, GEMM_K, GEMM_LD, GEMM_LD, 0) == CUBLAS_STATUS_SUCCESS, "a product");
+  OK(api.driver.MemcpyDtoH(bytes, memory, BYTES));
+  int kept = 0;
+  for (int i = 0; i < BYTES; i++) kept += bytes[i] != 0xff;
+  CHECK(kept == 0, "%d bytes of the workspace are as they were", kept);
+  OK(api.driver.MemFree(memory));
+  CHECK(multiply(&g, 0, GEMM_K, GEMM_LD, GEMM_LD, 0) == CUBLAS_STATUS_EXECUTION_FAILED, "a workspace that is gone");
+  CHECK(strstr(nnc_emu_last_error(), "workspace"), "%s", nnc_emu_last_error());
+  nnc_emu_reset();
+  OK(api.driver.MemFree(g.da));
+  OK(api.driver.MemFree(g.db));
+  OK(api.driver.MemFree(g.dc));
+  api.cublas.Destroy(g.handle);
+}
+
 // Two streams, work as late as events allow: what waits for nobody comes too early or too late, what waits is in order.
 static void test_order(void) {
   CUstream writer, reader;
@@ -568,6 +595,7 @@ int main(void) {
   test_gemm(CUDA_R_32F, CUBLAS_COMPUTE_32F, 1e-6);
   test_gemm(CUDA_R_16BF, CUBLAS_COMPUTE_32F, 4e-3);
   test_gemm(CUDA_R_64F, CUBLAS_COMPUTE_64F, 1e-14);
+  test_workspace();
   test_memory();
   test_nccl();
   return check_report();
