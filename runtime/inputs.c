@@ -37,9 +37,10 @@ static const SafetensorsEntry *find_checked(const Safetensors *s, const NncTenso
   const SafetensorsEntry *e = inputs_find(s, input);
   if (!e) {
     const char *field = field_of(input->name);
-    if (field && strcmp(field, input->name) != 0)
-      report_error("%s has no tensor %s, and none with its name in the training data, %s", s->path, input->name, field);
-    else safetensors_report_missing(s, input->name, "");
+    bool other = field && strcmp(field, input->name) != 0;
+    char *detail = other ? xasprintf(", and none with its name in the training data, %s", field) : xstrdup("");
+    safetensors_report_missing(s, input->name, detail);
+    free(detail);
     return NULL;
   }
   if (input->csr) return e;   // checked when it is read
