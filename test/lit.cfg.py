@@ -46,6 +46,8 @@ if config.nccl and shutil.which("cc") and shutil.which("nm"):
     config.available_features.add("nccl-headers")
 if subprocess.run([config.python, "-c", "import numpy"], capture_output=True).returncode == 0:
     config.available_features.add("numpy")
+if shutil.which("git"):
+    config.available_features.add("git")
 try:
     ctypes.CDLL("libcuda.so.1")
 except OSError:
