@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -91,7 +92,7 @@ static void append(KeptCheckpoints *k, int64_t step) {
   k->steps[k->n++] = step;
 }
 
-void kept_find(KeptCheckpoints *k, const char *path, int64_t last) {
+void kept_find(KeptCheckpoints *k, const char *path, int64_t last, bool is_last) {
   const char *slash = strrchr(path, '/');
   char *folder = slash ? xasprintf("%.*s", (int)(slash - path) + 1, path) : xstrdup("./");
   DIR *d = opendir(folder);
@@ -105,6 +106,8 @@ void kept_find(KeptCheckpoints *k, const char *path, int64_t last) {
   if (d) closedir(d);
   if (k->n) qsort(k->steps, (size_t)k->n, sizeof *k->steps, by_step);
   free(folder);
+  // The last one has no second name where its training was killed before it gave it one.
+  if (is_last && (!k->n || k->steps[k->n - 1] != last)) kept_add(k, path, last, INT_MAX);
 }
 
 bool kept_add(KeptCheckpoints *k, const char *path, int64_t step, int64_t most) {

@@ -185,7 +185,7 @@ static bool open_training(Training *t) {
   if (!counted || !start_values(t)) return false;
   int64_t resumed = o->resume ? t->run.state.step : -1;
   if (!log_open(&t->log, o->log, resumed) || !events_open(&t->events, o->tensorboard, resumed)) return false;
-  if (o->keep && o->resume && is_first_rank()) kept_find(&t->kept, o->save, t->run.state.step);
+  if (o->keep && o->resume && is_first_rank()) kept_find(&t->kept, o->save, t->run.state.step, goes_on);
   t->start = seconds_now();
   return true;
 }

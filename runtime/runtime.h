@@ -372,7 +372,8 @@ typedef struct KeptCheckpoints {
   int n;
   int64_t *steps;   // Owned; rising
 } KeptCheckpoints;
-void kept_find(KeptCheckpoints *k, const char *path, int64_t last);   // those that are there, up to step `last`
+// Those that are there, up to step `last`; with is_last also the one at path, which is of that step.
+void kept_find(KeptCheckpoints *k, const char *path, int64_t last, bool is_last);
 // The one at path; the oldest go until there are `most`.
 bool kept_add(KeptCheckpoints *k, const char *path, int64_t step, int64_t most);
 
