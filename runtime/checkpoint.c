@@ -189,6 +189,7 @@ bool checkpoint_save(const char *path, const Arena *arena, const TrainState *sta
     safetensors_add_metadata(w, "best_loss", best);
     add_integer(w, "evaluations_since_best", state->since_best);
   }
+  if (state->eval_due) add_integer(w, "evaluation_due", state->eval_due);
   add_integer(w, "steps_per_epoch", state->per_epoch);
   if (state->records) add_integer(w, "records", state->records);
   add_integer(w, "epoch", state->step / state->per_epoch);   // these two follow from the step; they are here for
@@ -360,6 +361,7 @@ bool checkpoint_resume(const char *path, const Arena *arena, TrainState *state) 
   state->records = optional_integer(&s, "records");
   state->threads = optional_integer(&s, "threads");
   state->micro_batches = optional_integer(&s, "micro_batches");
+  state->eval_due = optional_integer(&s, "evaluation_due");
   ok = ok && load(&s, arena, false);
   safetensors_close(&s);
   return ok;

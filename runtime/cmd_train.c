@@ -327,7 +327,8 @@ static void print_evaluation(Training *t, const Metrics *m) {
   fflush(stdout);
 }
 
-// The first rank alone evaluates, where it has all of the parameters; the others take its numbers.
+// The first rank alone evaluates, where it has all of the parameters; the others take its numbers. True also where it
+// was interrupted, and is due.
 static bool evaluate(Training *t) {
   Metrics m;
   bool ok = true, stopped = false;
@@ -347,6 +348,7 @@ static bool evaluate(Training *t) {
     note_loss(t, &m);
   }
   metrics_free(&m);
+  t->run.state.eval_due = stopped;
   return ok || stopped;
 }
 
@@ -426,7 +428,8 @@ static void print_wait(DataWait w, double seconds) {
 // The exit status.
 static int train_loop(Training *t) {
   double epochs = (double)t->run.total / (double)t->run.steps_per_epoch;
-  bool evaluated = false, saved = false;
+  bool due = t->run.state.eval_due && t->has_eval, evaluated = due, saved = false;
+  if (due && !evaluate(t)) return EXIT_DIAGNOSTIC;
   progress_start(&t->progress, t->run.state.step, t->run.total, t->o.print_every, t->o.quiet);
   int64_t end = t->o.stop_at > 0 && t->o.stop_at < t->run.total ? t->o.stop_at : t->run.total;
   while (t->run.state.step < end && !stop_requested(t) && !out_of_patience(t)) {
@@ -453,11 +456,11 @@ static int train_loop(Training *t) {
   }
   progress_end(&t->progress);
   if (!t->o.quiet && t->train_data.ahead) print_wait(ahead_wait(t->train_data.ahead), seconds_now() - t->start);
-  bool patient = !out_of_patience(t), interrupted = t->run.state.step < end && patient;
   if (t->run.state.step == t->run.total && t->has_eval && !evaluated && !evaluate(t)) return EXIT_DIAGNOSTIC;
+  bool patient = !out_of_patience(t), interrupted = (t->run.state.step < end || t->run.state.eval_due) && patient;
   // interrupted before the first step: an older checkpoint is worth more
-  bool began = t->run.state.step > t->progress.first_step;
-  if (began && !saved && !save(t)) return EXIT_DIAGNOSTIC;
+  bool began = t->run.state.step > t->progress.first_step || (due && !t->run.state.eval_due);
+  if (began && (!saved || t->run.state.eval_due) && !save(t)) return EXIT_DIAGNOSTIC;
   if (!is_first_rank())
     return !interrupted && t->best_failed ? EXIT_DIAGNOSTIC : interrupted ? EXIT_INTERRUPTED : EXIT_DONE;
   if (!interrupted) {
@@ -479,7 +482,7 @@ static int train_loop(Training *t) {
 static int train(Training *t) {
   bool ok = ranks_agree(open_training(t)) && ranks_start_alike(t) && session_join(&t->s);
   if (!ok) return EXIT_DIAGNOSTIC;
-  if (t->run.state.step >= t->run.total) {
+  if (t->run.state.step >= t->run.total && !(t->run.state.eval_due && t->has_eval)) {
     if (is_first_rank())
       printf("step %lld of %lld: nothing left to do\n", (long long)t->run.state.step, (long long)t->run.total);
     return EXIT_DONE;

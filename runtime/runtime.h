@@ -338,6 +338,7 @@ typedef struct TrainState {
   int64_t records;         // of the training data; 0: not told
   int64_t threads;         // with which the run began; 0: not the host's
   int64_t micro_batches;   // of a step, on all ranks; 0: not told
+  int64_t eval_due;        // 1: the evaluation after this step was interrupted
 } TrainState;
 // The first persistent value, of parameters and states only or of all, that holds a NaN or an infinity; NULL: none.
 // False after reporting that they cannot be read.
