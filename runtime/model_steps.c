@@ -109,7 +109,7 @@ static bool run_evaluation(nnc_net *net, const Inputs *in) {
   char *saved = NULL;
   if (!session_begin_text(&net->s, &saved)) return false;
   model_write_inputs(net, f, in->n, in->inputs, 0, in->records);
-  session_write_arguments(&net->s, f, 0, 0);
+  session_write_aside(&net->s, f, 0);
   bool ok = executor_run(net->s.eval, NULL, NULL);
   for (int i = 0; ok && i < f->n_results; i++) {
     const NncTensor *t = &f->results[i];
@@ -205,6 +205,19 @@ static void read_outputs(const Executor *e, const NncFunction *f, const Predicti
   }
 }
 
+// Each batch begins a text, as in the executable.
+static bool run_predictions(nnc_net *net, const Prediction *p, Executor *e, int64_t batch) {
+  const NncFunction *f = executor_function(e);
+  for (int64_t first = 0; first < p->in.records; first += batch) {
+    if (!session_begin_text(&net->s, NULL)) return false;
+    model_write_inputs(net, f, p->in.n, p->in.inputs, first, p->in.records);
+    session_write_aside(&net->s, f, first / batch);
+    if (!executor_run(e, NULL, NULL)) return false;
+    read_outputs(e, f, p, first, batch);
+  }
+  return true;
+}
+
 static nnc_status predict(nnc_net *net, void *arguments) {
   Prediction *p = arguments;
   if (!(net->functions & SESSION_PREDICT)) return FAIL(NNC_ERROR_FUNCTION, "this instance does not predict");
@@ -217,14 +230,10 @@ static nnc_status predict(nnc_net *net, void *arguments) {
   if (function_is_whole(f)) p->in.records = batch;
   if (!status) status = check_outputs(f, p, batch);
   if (status) return status;
-  for (int64_t first = 0; first < p->in.records; first += batch) {
-    if (!session_begin_text(&net->s, NULL)) return NNC_ERROR_DEVICE;
-    model_write_inputs(net, f, p->in.n, p->in.inputs, first, p->in.records);
-    session_write_arguments(&net->s, f, 0, 0);
-    if (!executor_run(e, NULL, NULL)) return NNC_ERROR_DEVICE;
-    read_outputs(e, f, p, first, batch);
-  }
-  return NNC_OK;
+  char *carried;   // what goes on with the text of a training
+  if (!session_save_carried(&net->s, &carried)) return NNC_ERROR_DEVICE;
+  bool ok = run_predictions(net, p, e, batch);
+  return session_restore_carried(&net->s, carried) && ok ? NNC_OK : NNC_ERROR_DEVICE;
 }
 
 nnc_status model_predict(nnc_net *net, int n, const nnc_tensor *inputs, int n_outputs, const nnc_tensor *outputs) {

@@ -2,6 +2,7 @@
 // a text carries over, where libcarried.so is there.
 #include "libcarried.h"
 #include "libnet.h"
+#include "libnoise.h"
 #include "test.h"
 
 static nnc_net *make(const nnc_model *m) {
@@ -39,6 +40,16 @@ static void print_values(void) {
   net_model.destroy(net);
 }
 
+static void print_noise(void) {
+  static float x[5][3], y[5][3];
+  nnc_net *net = make(&noise_model);
+  nnc_tensor input = {.name = "x", .type = NNC_TYPE_F32, .rank = 2, .dim = {5, 3}, .data = x},
+             output = {.name = "output.noise", .type = NNC_TYPE_F32, .rank = 2, .dim = {5, 3}, .data = y};
+  CHECK(noise_model.predict(net, 1, &input, 1, &output) == NNC_OK, "%s", noise_model.last_error(net));
+  for (int i = 0; i < 15; i++) printf("output.noise %.9g\n", (double)y[i / 3][i % 3]);
+  noise_model.destroy(net);
+}
+
 static double count(nnc_net *net) {
   double n[2] = {-1};
   CHECK(counter_model.get(net, &(nnc_tensor){.name = "n", .type = NNC_TYPE_F64, .data = n}) == NNC_OK, "%s",
@@ -53,6 +64,12 @@ static void begin_texts(void) {
   nnc_net *net = make(&counter_model);
   for (int i = 0; i < 3; i++) CHECK(counter_model.step(net, 2, inputs) == NNC_OK, "%s", counter_model.last_error(net));
   CHECK(count(net) == 13, "%g", count(net));
+  // a prediction and an evaluation are texts of their own
+  CHECK(counter_model.evaluate(net, 2, inputs) == NNC_OK && count(net) == 13, "%g", count(net));
+  static float y[2][4][128];
+  nnc_tensor output = {.name = "output.counter.0", .type = NNC_TYPE_F32, .data = y};
+  CHECK(counter_model.predict(net, 1, inputs, 1, &output) == NNC_OK, "%s", counter_model.last_error(net));
+  CHECK(count(net) == 13, "%g", count(net));
   CHECK(counter_model.begin_text(net) == NNC_OK, "%s", counter_model.last_error(net));
   CHECK(count(net) == 10, "%g", count(net));
   CHECK(counter_model.step(net, 2, inputs) == NNC_OK && count(net) == 11, "%g", count(net));
@@ -61,6 +78,7 @@ static void begin_texts(void) {
 
 int main(void) {
   print_values();
+  print_noise();
   begin_texts();
   return failures > 0;
 }
