@@ -180,7 +180,7 @@ bool checkpoint_save(const char *path, const Arena *arena, const TrainState *sta
   safetensors_add_metadata(w, "compiler", nnc_program.compiler);
   add_integer(w, "step", state->step);
   add_integer(w, "seed", state->seed);
-  add_integer(w, "steps", state->total);
+  if (state->total) add_integer(w, "steps", state->total);
   if (state->threads) add_integer(w, "threads", state->threads);
   if (state->micro_batches > 1) add_integer(w, "micro_batches", state->micro_batches);
   if (nnc_program.patience > 0 || isfinite(state->best)) {
@@ -190,11 +190,12 @@ bool checkpoint_save(const char *path, const Arena *arena, const TrainState *sta
     add_integer(w, "evaluations_since_best", state->since_best);
   }
   if (state->eval_due) add_integer(w, "evaluation_due", state->eval_due);
-  add_integer(w, "steps_per_epoch", state->per_epoch);
+  if (state->per_epoch) add_integer(w, "steps_per_epoch", state->per_epoch);
   if (state->records) add_integer(w, "records", state->records);
-  add_integer(w, "epoch", state->step / state->per_epoch);   // these two follow from the step; they are here for
-                                                             // readers
-  add_integer(w, "step_in_epoch", state->step % state->per_epoch);
+  if (state->per_epoch) {   // these two follow from the step; they are here for readers
+    add_integer(w, "epoch", state->step / state->per_epoch);
+    add_integer(w, "step_in_epoch", state->step % state->per_epoch);
+  }
   return save(w, arena, false);
 }
 

@@ -144,6 +144,7 @@ static nnc_status resume(nnc_net *net, const char *path) {
   TrainState saved = net->run.state;
   if (!checkpoint_resume(path, &net->s.arena, &saved)) return NNC_ERROR_FILE;
   net->run.state.step = saved.step, net->run.state.seed = saved.seed;
+  net->run.state.best = saved.best, net->run.state.since_best = saved.since_best;
   net->s.seed = (uint64_t)saved.seed;
   net->run.shuffled_epoch = -1;
   return NNC_OK;
@@ -174,9 +175,12 @@ static nnc_status open_net(nnc_net *net, void *arguments) {
   if (o->seed) net->s.seed = (uint64_t)*o->seed;
   if (net->functions & SESSION_TRAIN) {
     // epochs are of no known length without data: the schedule does not end
-    int64_t unknown = nnc_program.steps > 0 ? nnc_program.steps : (int64_t)1 << 53,
+    const int64_t endless = (int64_t)1 << 53;
+    int64_t unknown = nnc_program.steps > 0 ? nnc_program.steps : endless,
             steps = o->steps || net->has_data ? o->steps : unknown;
     if (!trainer_open(&net->run, &net->s, net->has_data ? &net->train_data : NULL, steps, 0)) return NNC_ERROR_DATA;
+    if (!net->has_data) net->run.state.per_epoch = 0;
+    if (net->run.total == endless) net->run.state.total = 0;
     if (net->has_data) dataset_shuffle(&net->train_data, net->s.seed, 0);   // takes its memory
   }
   status = start_values(net, o);
@@ -288,7 +292,10 @@ static nnc_status number(nnc_net *net, void *arguments) {
   if (!n->set) n->value = step ? (double)state->step : steps ? (double)net->run.total : (double)net->s.seed;
   else if (step) state->step = (int64_t)n->value;
   else if (steps && net->functions & SESSION_TRAIN) trainer_set_total(&net->run, (int64_t)n->value);
-  else if (seed) net->s.seed = (uint64_t)n->value, state->seed = (int64_t)n->value;
+  else if (seed) {
+    net->s.seed = (uint64_t)n->value, state->seed = (int64_t)n->value;
+    net->run.shuffled_epoch = -1;   // the rest of this epoch too has the new seed's order, as when it is loaded
+  }
   return NNC_OK;
 }
 

@@ -333,8 +333,8 @@ typedef struct TrainState {
   int64_t seed;
   double best;             // with patience: least loss of an evaluation so far
   int64_t since_best;      // evaluations after that one
-  int64_t total;           // steps of the whole run, on which the schedule depends
-  int64_t per_epoch;       // steps
+  int64_t total;           // steps of the whole run, on which the schedule depends; 0: not told
+  int64_t per_epoch;       // steps; 0: not told
   int64_t records;         // of the training data; 0: not told
   int64_t threads;         // with which the run began; 0: not the host's
   int64_t micro_batches;   // of a step, on all ranks; 0: not told
