@@ -153,6 +153,7 @@ static int run(const OptOptions *options) {
 }
 
 int main(int argc, char **argv) {
+  options_begin();
   OptOptions options = {.passes = "", .output = "-", .target = "host", .cpu = "native", .hooks = {.verify_each = true}};
   argv[0] = (char[]){"nnc-opt"};
   int status = options_read(&command, NULL, argc, argv, &options);

@@ -425,6 +425,7 @@ static int run(const Options *options) {
 }
 
 int main(int argc, char **argv) {
+  options_begin();
   Options options = {.start = seconds_now()};
   argv[0] = (char[]){"nnc-plan"};
   int status = options_read(&command, NULL, argc, argv, &options);

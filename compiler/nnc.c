@@ -660,8 +660,7 @@ static void catch_bugs(void) {
 }
 
 static int check_fit(const Options *options, bool fits) {
-  if (!fits && options->fit) return options_misused("nnc", "--dim=%s goes with nnc fit", options->fit);
-  if (!fits) return -1;
+  if (!fits) return options->fit ? options_misused("nnc", "--dim=%s goes with nnc fit", options->fit) : -1;
   if (!options->fit) return options_misused("nnc", "nnc fit needs the dimension: --dim=NAME");
   for (int i = 0; i < options->defines.n; i++)
     if (!strcmp(options->defines.list[i].name, options->fit))
@@ -682,6 +681,7 @@ static int check_fit(const Options *options, bool fits) {
 
 int main(int argc, char **argv) {
   Options options;
+  options_begin();
   catch_bugs();
   if (argc > 1 && strcmp(argv[1], "check") == 0) return command_check(argc - 1, argv + 1);
   if (argc > 1 && strcmp(argv[1], "fmt") == 0) return command_fmt(argc - 1, argv + 1);

@@ -6,6 +6,7 @@
 
 #include "runtime/runtime.h"
 #include "runtime/training.h"
+#include "support/options.h"
 
 static const struct {
   const char *name;
@@ -51,6 +52,7 @@ static int finish(int status) {
 }
 
 int main(int argc, char **argv) {
+  options_begin();
   report_set_name(argc > 0 ? argv[0] : "model");
   if (argc < 2) {
     print_help(stderr);

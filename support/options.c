@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <limits.h>
 #include <math.h>
@@ -10,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "support/names.h"
 
@@ -71,6 +73,11 @@ int options_misused(const char *command, const char *format, ...) {
   va_end(args);
   fprintf(stderr, "Try '%s --help'.\n", command);
   return MISUSED;
+}
+
+void options_begin(void) {
+  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+    if (fcntl(fd, F_GETFD) < 0 && errno == EBADF && open("/dev/null", O_RDONLY) < 0) return;   // it is fd else
 }
 
 int options_end(const char *command, int status) {

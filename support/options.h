@@ -55,6 +55,9 @@ typedef struct OptionsHooks {
 int options_read(const Command *command, const OptionsHooks *hooks, int argc, char **argv, void *values);
 // What is wrong (NULL: that has been said) and "Try … --help" on stderr; the exit status of wrong usage.
 int options_misused(const char *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
+// At the start of a program: where the caller closed one of the standard streams, it becomes one that reads nothing and
+// cannot be written. Else a file that is opened gets its number, and what is printed goes into the file.
+void options_begin(void);
 // What was printed must have arrived: reports and returns 1 where standard output cannot be written, else `status`.
 int options_end(const char *command, int status);
 
