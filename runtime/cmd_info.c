@@ -117,9 +117,8 @@ static void print_arena(void) {
 }
 
 // False when the files are there but bad.
-static bool print_data(const char *split, const char *function, const char *folder) {
+static bool print_data(const char *split, const NncFunction *f, const char *folder) {
   char text[32];
-  const NncFunction *f = program_function(function);
   if (!f || !dataset_has_split(split)) return true;
   if (!dataset_files_exist(split, folder)) {
     printf("%-5s data      files not found:", split);
@@ -254,7 +253,7 @@ int cmd_info(int argc, char **argv) {
   for (int i = 0; i < p->n_phases; i++) print_phase(&p->phases[i]);
   if (p->comms) print_ranks();
   print_functions();
-  bool ok = print_data("train", "train", o.data) & print_data("eval", "eval", o.data);
+  bool ok = print_data("train", program_train(0), o.data) & print_data("eval", program_function("eval"), o.data);
   for (int i = 0; o.steps && i < p->n_functions; i++) print_steps(&p->functions[i]);
   ok &= program_verify();
   return ok ? EXIT_DONE : EXIT_DIAGNOSTIC;
