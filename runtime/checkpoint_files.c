@@ -97,8 +97,9 @@ void kept_find(KeptCheckpoints *k, const char *path, int64_t last, bool is_last)
   char *folder = slash ? xasprintf("%.*s", (int)(slash - path) + 1, path) : xstrdup("./");
   DIR *d = opendir(folder);
   for (struct dirent *entry; d && (entry = readdir(d));) {
-    const char *digits = strstr(entry->d_name, ".step");
-    int64_t step = digits ? strtoll(digits + strlen(".step"), NULL, 10) : -1;
+    const char *digits = NULL;   // behind the last one: the checkpoint's own name may have another
+    for (const char *p = entry->d_name; (p = strstr(p, ".step")); digits = p) p += strlen(".step");
+    int64_t step = digits ? strtoll(digits, NULL, 10) : -1;
     char *expected = path_of_step(slash ? slash + 1 : path, step);
     if (step >= 0 && step <= last && strcmp(expected, entry->d_name) == 0) append(k, step);
     free(expected);
