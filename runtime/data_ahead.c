@@ -138,6 +138,7 @@ static void *work(void *context) {
   free(context);
   Listener silent = {.hear = ignore};
   report_listen(&silent);
+  uselocale(plain_locale());   // a thread begins with that of the process
   Slot *s;
   int64_t first, n;
   pthread_mutex_lock(&a->mutex);

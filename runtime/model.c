@@ -36,10 +36,11 @@ static nnc_status work_or_escape(nnc_net *net, ModelWork work, void *arguments) 
   return status;
 }
 
-// Begins with a clean message. OpenMP's settings are the caller's again afterwards.
+// Begins with a clean message. OpenMP's settings and the locale are the caller's again afterwards.
 static nnc_status in_this_thread(nnc_net *net, ModelWork work, void *arguments) {
   Listener *before = report_listen(&net->listener);
   int threads = omp_get_max_threads(), dynamic = omp_get_dynamic();
+  locale_t locale = uselocale(plain_locale());
   net->listener.cause = NNC_OK;
   net->message_size = 0;
   net->message[0] = 0;
@@ -48,6 +49,7 @@ static nnc_status in_this_thread(nnc_net *net, ModelWork work, void *arguments) 
   net->broken |= status == NNC_ERROR_DEVICE || status == NNC_ERROR_INTERNAL;
   omp_set_num_threads(threads);
   omp_set_dynamic(dynamic);
+  uselocale(locale);
   report_listen(before);
   return status;
 }

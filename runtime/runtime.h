@@ -5,6 +5,7 @@
 #ifndef NNC_RUNTIME_RUNTIME_H
 #define NNC_RUNTIME_RUNTIME_H
 
+#include <locale.h>
 #include <setjmp.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -28,6 +29,8 @@ typedef struct Listener {
 // Who hears the calling thread's messages from here on; NULL: they are printed. Returns who did before.
 Listener *report_listen(Listener *l);
 Listener *report_listener(void);
+// For uselocale: files have points in their numbers, whatever the caller of a library has set. Nothing is allocated.
+static inline locale_t plain_locale(void) { return newlocale(LC_ALL_MASK, "C", (locale_t)0); }
 // Where the calling thread goes when it cannot go on (no memory, a bug of ours), by longjmp; NULL: the process ends.
 // Returns where it went before.
 jmp_buf *report_give_up_to(jmp_buf *escape);
