@@ -17,29 +17,33 @@ uint64_t ranks_program_sum(void) {
   return sum;
 }
 
+// Of so many bytes at the beginning and at the end. 0: it cannot be read.
+static uint64_t file_sum(const char *path, int64_t most) {
+  FILE *f = fopen(path, "rb");
+  if (!f) return 0;
+  char *bytes = xmalloc((size_t)most);
+  uint64_t sum = checksum_of(bytes, (int64_t)fread(bytes, 1, (size_t)most, f));
+  if (fseeko(f, -(off_t)most, SEEK_END) == 0)
+    sum = sum * 31 + checksum_of(bytes, (int64_t)fread(bytes, 1, (size_t)most, f));
+  fclose(f);
+  free(bytes);
+  return sum;
+}
+
+uint64_t ranks_file_sum(const char *path) { return file_sum(path, MOST); }
+
 uint64_t ranks_data_sum(const Dataset *d) {
   uint64_t sum = (uint64_t)d->records;
   for (int i = 0; i < d->n_columns; i++) {
     const Column *c = &d->columns[i];
     if (c->borrows) continue;
-    for (int k = 0; k < c->n_pieces && !c->block; k++) sum = sum * 31 + (uint64_t)c->pieces[k].bytes;
-    if (!c->block && c->n_pieces) sum = sum * 31 + ranks_file_sum(c->pieces[0].path);
+    for (int k = 0; k < c->n_pieces && !c->block; k++)
+      sum = (sum * 31 + (uint64_t)c->pieces[k].bytes) * 31 + file_sum(c->pieces[k].path, MOST / c->n_pieces + 1);
     if (!c->block) continue;
     int64_t n = c->block_bytes < MOST ? c->block_bytes : MOST;
     sum = sum * 31 + checksum_of(c->block, n);
     sum = sum * 31 + checksum_of((const char *)c->block + c->block_bytes - n, n);
   }
-  return sum;
-}
-
-uint64_t ranks_file_sum(const char *path) {
-  FILE *f = fopen(path, "rb");
-  if (!f) return 0;
-  char *bytes = xmalloc(MOST);
-  uint64_t sum = checksum_of(bytes, (int64_t)fread(bytes, 1, MOST, f));
-  if (fseeko(f, -(off_t)MOST, SEEK_END) == 0) sum = sum * 31 + checksum_of(bytes, (int64_t)fread(bytes, 1, MOST, f));
-  fclose(f);
-  free(bytes);
   return sum;
 }
 
