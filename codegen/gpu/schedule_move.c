@@ -493,8 +493,8 @@ static void argmax_rows(GpuModule *m, const Kernel *k, const Argmax *a, EmittedK
                      args);
   for_end(&e, 2, args, types, best);
   Value top = emit_horizontal(&e, NN_OP_max, a->dtype, best[0]);
-  Value place = emit_select(&e, emit_compare(&e, "eq", best[0], top, a->dtype), best[1],
-                            emit_splat(&e, NN_I32, INT32_MAX), NN_I32);
+  Value place = emit_select(&e, argmax_equal(&e, a->dtype, best[0], top), best[1], emit_splat(&e, NN_I32, INT32_MAX),
+                            NN_I32);
   place = emit_horizontal(&e, NN_OP_min, NN_I32, place);
   if (lanes > 1) {
     top = emit_take_lanes(&e, top, a->dtype == NN_I1 ? "i1" : element_type(nn_dtype_wide(a->dtype)), lanes, 0, 1, 1);
@@ -505,7 +505,7 @@ static void argmax_rows(GpuModule *m, const Kernel *k, const Argmax *a, EmittedK
   for (int distance = WARP / 2; distance > 0; distance /= 2) {
     Value other = schedule_shuffle_xor(&e, a->dtype, top, distance),
           other_place = schedule_shuffle_xor(&e, NN_I32, place, distance);
-    Value higher = emit_compare(&e, "gt", other, top, a->dtype), equal = emit_compare(&e, "eq", other, top, a->dtype),
+    Value higher = argmax_above(&e, a->dtype, other, top), equal = argmax_equal(&e, a->dtype, other, top),
           earlier = emit_compare(&e, "lt", other_place, place, NN_I32);
     Value wins = emit_binary(&e, NN_OP_or, NN_I1, higher, emit_binary(&e, NN_OP_and, NN_I1, equal, earlier));
     top = emit_select(&e, wins, other, top, a->dtype);

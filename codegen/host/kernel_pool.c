@@ -59,7 +59,7 @@ static void argmax_row(Emitter *e, const Argmax *a, Value p) {
     emit_set_mask(e, e->lanes);
   }
   Value top = emit_horizontal(e, NN_OP_max, a->dtype, best[0]);
-  Value equal = emit_compare(e, "eq", best[0], top, a->dtype);
+  Value equal = argmax_equal(e, a->dtype, best[0], top);
   Value candidates = emit_select(e, equal, best[1], emit_splat(e, NN_I32, (double)(a->reduced - 1)), NN_I32);
   emit_store_at(e, e->k->n_args, NN_I32, p, emit_horizontal(e, NN_OP_min, NN_I32, candidates), true);
 }

@@ -29,6 +29,8 @@ typedef struct Argmax {
   int64_t outer, reduced, inner;
 } Argmax;
 Argmax argmax_read(const Kernel *k, MlirOperation op);
+Value argmax_above(Emitter *e, NnDtype dtype, Value x, Value y);
+Value argmax_equal(Emitter *e, NnDtype dtype, Value x, Value top);
 void argmax_keep_better(Emitter *e, NnDtype dtype, Value x, Value index, Value best[2]);   // best: value, index (i32)
 void argmax_columns(Emitter *e, const Argmax *a, Value outer, Value column);               // lanes on the inner axis
 

@@ -167,8 +167,22 @@ void pool_point(Emitter *e, const Pool *p, const Point *at) {
 // ---------------------------------------------------------------------------------------------------------------------
 // argmax
 
+// x is the larger one: a NaN is larger than all numbers.
+Value argmax_above(Emitter *e, NnDtype dtype, Value x, Value y) {
+  Value above = emit_compare(e, "gt", x, y, dtype);
+  if (!nn_dtype_is_float(dtype)) return above;
+  Value only = emit_binary(e, NN_OP_and, NN_I1, emit_compare(e, "ne", x, x, dtype), emit_compare(e, "eq", y, y, dtype));
+  return emit_binary(e, NN_OP_or, NN_I1, above, only);
+}
+
+// Elements that are the largest, `top`: the NaN where that is one.
+Value argmax_equal(Emitter *e, NnDtype dtype, Value x, Value top) {
+  Value equal = emit_compare(e, "eq", x, top, dtype);
+  return nn_dtype_is_float(dtype) ? emit_binary(e, NN_OP_or, NN_I1, equal, emit_compare(e, "ne", x, x, dtype)) : equal;
+}
+
 void argmax_keep_better(Emitter *e, NnDtype dtype, Value x, Value index, Value best[2]) {
-  Value better = emit_compare(e, "gt", x, best[0], dtype);
+  Value better = argmax_above(e, dtype, x, best[0]);
   if (e->mask >= 0)
     better = emit(e, better.depth, "arith.andi", VALUES(better.id, e->mask), "%%, %% : vector<%dxi1>", e->lanes);
   best[0] = emit_select(e, better, x, best[0], dtype);
