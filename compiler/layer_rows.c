@@ -113,12 +113,25 @@ static MlirValue element(const LayerCall *c, MlirValue x, int64_t axis, int64_t 
   return nn_reshape(c->b, nn_slice(c->b, x, starts, t.dim, NULL), n, dims);
 }
 
+// Indices of the first NaN of each row, of the middle element where there is none: the median of numbers and a NaN is
+// NaN, as in PyTorch.
+static MlirValue nan_or(const LayerCall *c, MlirValue x, int64_t axis, MlirValue middle) {
+  NnType t = nn_value_type(middle);
+  MlirValue top = one_of(layer_build(c, NN_OP_argmax, 1, &x, 1, (NnAttr[]){NN_I64("axis", axis)}, NULL));
+  if (nn_value_is_null(top)) return top;
+  top = nn_reshape(c->b, top, t.rank, t.dim);
+  MlirValue largest = take(c, x, top, axis, true);
+  if (nn_value_is_null(largest)) return largest;
+  return nn_select(c->b, nn_compare(c->b, "ne", largest, largest), top, middle);
+}
+
 static bool kth(LayerCall *c, int64_t k, int axis_arg, Value *result) {
   MlirValue x = layer_tensor(c, 0);
   int64_t axis;
   if (!layer_axis(c, axis_arg, nn_value_type(x).rank, &axis)) return false;
   int64_t length = nn_value_type(x).dim[axis];
-  if (k == 0) k = (length + 1) / 2;
+  bool middle = k == 0;
+  if (middle) k = (length + 1) / 2;
   if (k < 1 || k > length)
     return layer_arg_error(c, 1, "must be from 1 to the %lld elements of axis %lld, found %lld", (long long)length,
                            (long long)axis, (long long)k);
@@ -127,7 +140,10 @@ static bool kth(LayerCall *c, int64_t k, int axis_arg, Value *result) {
   NnType one = nn_value_type(indices);
   int64_t starts[NN_MAX_RANK] = {0};
   starts[axis] = k - 1, one.dim[axis] = 1;
-  MlirValue index = nn_slice(c->b, indices, starts, one.dim, NULL), value = take(c, x, index, axis, true);
+  MlirValue index = nn_slice(c->b, indices, starts, one.dim, NULL);
+  if (middle && nn_dtype_is_float(nn_value_dtype(x))) index = nan_or(c, x, axis, index);
+  if (nn_value_is_null(index)) return false;
+  MlirValue value = take(c, x, index, axis, true);
   if (nn_value_is_null(value)) return false;
   return return_two(c, result, element(c, value, axis, 0), element(c, index, axis, 0));
 }
