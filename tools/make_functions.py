@@ -75,7 +75,7 @@ library = [
     ('selu(x)', F.selu, A),
     ('celu(x, 0.75)', lambda x: F.celu(x, 0.75), A),
     ('mish(x)', F.mish, A),
-    ('hardswish(x)', F.hardswish, A[3:-2]),
+    ('hardswish(x)', F.hardswish, A),
     ('hardsigmoid(x)', lambda x: F.relu6(x + 3) / 6, A),
     ('hardtanh(x, -2, 1.5)', lambda x: F.hardtanh(x, -2, 1.5), A),
     ('softsign(x)', F.softsign, A),
