@@ -30,17 +30,20 @@ Value value_cast(Elaborator *e, Value x, NnDtype dtype) {
   return x;
 }
 
-// The type of the narrow tensors among the arguments; they become f32.
+// The type of the narrow tensors among the arguments, f32 where others stand beside them; they become f32.
 static NnDtype widen_arguments(LayerCall *c, int n) {
   NnDtype narrow = NN_F32;
+  bool wide = false;
   for (int i = 0; i < n; i++) {
     Value *v = &c->arg[i];
     NnDtype dtype = v->kind == VALUE_TENSOR ? nn_value_dtype(v->tensor) : NN_F32;
+    if (v->kind != VALUE_TENSOR || !nn_dtype_is_float(dtype)) continue;
+    wide = wide || !nn_dtype_is_narrow(dtype) || (narrow != NN_F32 && narrow != dtype);
     if (!nn_dtype_is_narrow(dtype)) continue;
-    narrow = narrow == NN_F32 || narrow == dtype ? dtype : NN_F32;
+    narrow = dtype;
     *v = value_cast(c->e, *v, NN_F32);
   }
-  return narrow;
+  return wide ? NN_F32 : narrow;
 }
 
 static bool has_float(const LayerCall *c, int n) {
