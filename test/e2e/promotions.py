@@ -3,6 +3,8 @@
 
 The table is read from the page, so that it says what is so. Values are small integers, exact in all types, and integers beyond 2^53, exact in i64.
 """
+import itertools
+import math
 import operator
 import os
 import re
@@ -16,7 +18,11 @@ TYPES = ['f32', 'bf16', 'f16', 'i64', 'i32', 'u8', 'i1']
 X, Y = [1, 2, 3, 0], [3, 2, 1, 1]
 LARGE = 9007199254740993
 OPERATORS = {'+': operator.add, '-': operator.sub, '*': operator.mul, '/': operator.truediv, '//': operator.floordiv, '%': operator.mod, '**': operator.pow}
+COMPARISONS = {'<': operator.lt, '<=': operator.le, '>': operator.gt, '>=': operator.ge, '==': operator.eq, '!=': operator.ne}
 FLOATS = 'f32', 'bf16', 'f16'
+RELATIVE = {'bf16': 2 ** -8, 'f16': 2 ** -11}   # of a rounding, of other floats 1e-6
+# of the library, computed in f32 and rounded once
+BINARY = {'atan2': math.atan2, 'xlogy': lambda u, v: u * math.log(v)}
 
 
 def table(page):
@@ -36,7 +42,15 @@ def cases(common):
             for op, function in OPERATORS.items():
                 exact = None if op == '/' and joint in ('bf16', 'f16') else [function(u, v) for u, v in zip(x, y)]
                 yield f'a_{p} {op} b_{q}', 'f32' if op == '/' and arithmetic not in FLOATS else arithmetic, exact
-            yield f'a_{p} < b_{q}', 'i1', [u < v for u, v in zip(x, y)]
+            for op, function in COMPARISONS.items():
+                yield f'a_{p} {op} b_{q}', 'i1', [function(u, v) for u, v in zip(x, y)]
+            for name, function in BINARY.items():
+                yield f'{name}(a_{p}, b_{q})', joint if joint in FLOATS else 'f32', [float(function(u, v)) for u, v in zip(x, y)]
+            yield f'lerp(a_{p}, b_{q}, 1)', arithmetic, y
+            yield f'stack([a_{p}, b_{q}])', joint, x + y
+            yield f'outer(a_{p}, b_{q})', arithmetic, [u * v for u in x for v in y]
+            if arithmetic == p:
+                yield f'scan(b_{q} over 4, axis=0, init=a_{p}[1:3]) {{ v, c -> c + v }}', p, [u + sum(y) for u in x[1:3]]
             yield f'maximum(a_{p}, b_{q})', arithmetic, [max(u, v) for u, v in zip(x, y)]
             yield f'minimum(a_{p}, b_{q})', arithmetic, [min(u, v) for u, v in zip(x, y)]
             yield f'where(a_i32 > 1, a_{p}, b_{q})', joint, [u if c > 1 else v for c, u, v in zip(X, x, y)]
@@ -44,6 +58,12 @@ def cases(common):
         x = of[p][0]
         beside, summed = 'i32' if p in ('u8', 'i1') else p, p if p in FLOATS else 'i64'
         fraction = p if p in FLOATS else 'f32'
+        if p in FLOATS:
+            for call in f'matmul(reshape(a_{p}, [2, 2]), reshape(b_{p}, [2, 2]))', f'einsum("i j, j k -> i k", reshape(a_{p}, [2, 2]), reshape(b_{p}, [2, 2]))':
+                yield call, p, [5, 4, 9, 6]
+        yield f'prod(a_{p}[:3])', summed, [x[0] * x[1] * x[2]]
+        yield f'cumsum(a_{p})', summed, list(itertools.accumulate(x))
+        yield f'cumprod(a_{p})', summed, list(itertools.accumulate(x, operator.mul))
         if p != 'i1':
             yield f'-a_{p}', beside, [-v for v in x]
         yield f'a_{p} + 2', beside, [v + 2 for v in x]
@@ -61,6 +81,9 @@ def cases(common):
         yield f'amax(a_{p})', kept, [max(x)]
         yield f'amin(a_{p})', kept, [min(x)]
         yield f'mean(a_{p})', fraction, [sum(x) / 4]
+    for op, function in ('and', operator.and_), ('or', operator.or_):
+        yield f'a_i1 {op} a_i32 > 1', 'i1', [function(u != 0, u > 1) for u in X]
+    yield 'not a_i1', 'i1', [u == 0 for u in X]
     yield 'where(a_i32 > 1, 1, 0)', 'i32', [0, 1, 1, 0]
     yield 'where(a_i32 > 1, 0.5, 0)', 'f32', [0, 0.5, 0.5, 0]
     yield f'a_i64 + {LARGE}', 'i64', [v + LARGE for v in X]
@@ -79,11 +102,14 @@ def main():
     nnc, page, work, *options = sys.argv[1:]
     os.makedirs(work, exist_ok=True)
     source, exe, data, out = (os.path.join(work, n) for n in ('promotions.nn', 'promotions', 'in.safetensors', 'out.safetensors'))
-    listed, failed = list(cases(table(page))), 0
+    # all floats are f64 with that option, whatever the file says
+    wide = '--dtype=f64' in options
+    listed = [(e, 'f64' if wide and t in FLOATS else t, values) for e, t, values in cases(table(page))]
+    failed = 0
     lines = ['model m(x: i32[4], y: i32[4]) {'] + [f'{n}_{t} = {v}' if t == 'i32' else f'{n}_{t} = {v} != 0' if t == 'i1' else f'{n}_{t} = cast({v}, "{t}")' for t in TYPES for n, v in ('ax', 'by')]
     with open(source, 'w') as f:
         f.write('\n'.join(lines + [f'r{i} = {c[0]}' for i, c in enumerate(listed)] + [', '.join(f'r{i}' for i in range(len(listed))), '}']) + '\n')
-    text = subprocess.run([nnc, '--emit=nn', source], check=True, stdout=subprocess.PIPE, universal_newlines=True).stdout
+    text = subprocess.run([nnc, '--emit=nn', source, *(['--dtype=f64'] if wide else [])], check=True, stdout=subprocess.PIPE, universal_newlines=True).stdout
     types = {int(i): t.replace('ui8', 'u8') for t, i in re.findall(r'tensor<(?:\d+x)*(\w+)> {nn.name = "output.m.(\d+)"', text)}
     gf.write_safetensors(data, {'x': ('I32', [4], X), 'y': ('I32', [4], Y)})
     subprocess.run([nnc, source, '-o', exe, *options], check=True, stderr=subprocess.DEVNULL)
@@ -91,7 +117,7 @@ def main():
     results = gf.read_safetensors(out)
     for i, (expression, dtype, values) in enumerate(listed):
         got = results[f'output.m.{i}'][2]
-        close = values is None or len(got) == len(values) and all(abs(g - v) <= 1e-6 * abs(v) if isinstance(v, float) else g == v for g, v in zip(got, values))
+        close = values is None or len(got) == len(values) and all(abs(g - v) <= RELATIVE.get(dtype, 1e-6) * abs(v) if isinstance(v, float) else g == v for g, v in zip(got, values))
         if types[i] != dtype or not close:
             print(f'{expression} is {types[i]} {got}, not {dtype} {values}')
             failed += 1
