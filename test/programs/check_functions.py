@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Whether tools/fuzz-programs draws every function, optimizer and schedule of the language, or says why not. Without PyTorch: nothing is evaluated.
+"""Whether tools/fuzz-programs draws every function, optimizer and schedule of the language, or says why not, and whether each is in a golden. Without PyTorch: nothing is evaluated.
 
 usage: check_functions.py NNC
 """
@@ -12,7 +12,7 @@ from unittest import mock
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'tools'))
 for name in 'torch', 'torch.nn', 'torch.nn.functional', 'torch.optim':
     sys.modules[name] = mock.MagicMock()
-from fuzzing import functions, generate, training, tree
+from fuzzing import functions, generate, golden, training, tree
 
 PROGRAMS = 3000     # the rarest function is in 20 of them
 LIBRARY = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'compiler', 'library')
@@ -35,6 +35,8 @@ def main():
         schedules.update(re.findall(r'schedule (\w+)', train))
     for what, there, known in ('function', listed, drawn | set(functions.LEFT_OUT)), ('optimizer', of_library('optimizer'), optimizers), ('schedule', of_library('schedule'), schedules):
         print(f'{what}s: {len(there)}, neither drawn nor left out: {", ".join(sorted(there - known)) or "none"}')
+    without = listed - golden.functions_in(os.path.join(os.path.dirname(os.path.abspath(__file__)), 'goldens')) - set(functions.LEFT_OUT) - functions.DRAWN
+    print(f'in no golden: {", ".join(sorted(without)) or "none"}')
     wrong = [name for name in functions.LEFT_OUT if name in drawn or name not in listed]
     print(f'left out: {len(functions.LEFT_OUT)}, wrongly: {", ".join(wrong) or "none"}')
 

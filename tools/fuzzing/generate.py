@@ -5,6 +5,7 @@ import fuzzing.constructs, fuzzing.library, fuzzing.losses, fuzzing.signals, fuz
 from fuzzing import training
 from fuzzing.maker import DEEP, LARGEST, MAKERS, NAMES, Maker, count, maker, num, unary
 from fuzzing.golden import HALVES
+from fuzzing.shrink import names_in, names_of, trim
 from fuzzing.tensors import DRAWS
 from fuzzing.tree import Block, Body, Model, Node, Phase, Program, Teacher, names_read, output_name, var, walk, walk_body
 
@@ -160,7 +161,8 @@ def pieces(g, results):
     return [Node('index', [x], type=('f', (b - a,) + x.shape[1:]), mag=x.mag, parts=[(a, b, None)]) for a, b in zip([0] + ends, ends + [x.shape[0]])]
 
 
-def make_model(program, rng, name, steps):
+def make_model(program, rng, name, steps, most=4):
+    """most: outputs that are floats."""
     model = Model(name, [])
     g = Maker(program, rng)
     g.root = model
@@ -174,7 +176,7 @@ def make_model(program, rng, name, steps):
     g.pool = [var(i[0], (i[1], i[2])) for i in model.inputs]
     g.grow(steps)
     made = [x for x in g.pool if not (x.op == 'name' and x.attrs['name'][0] in 'xh')] or g.pool
-    chosen = [x for x in made if x.kind == 'f'][-4:] or [g.pool[0]]
+    chosen = [x for x in made if x.kind == 'f'][-most:] or [g.pool[0]]
     results = []
     for x in chosen:
         x = g.name_it(x) if g.chance(0.5) else x
@@ -189,7 +191,7 @@ def make_model(program, rng, name, steps):
     if g.chance(0.3):
         results += pieces(g, results)
     for x in made:
-        if x.kind in 'ilu' and g.chance(0.5):
+        if x.kind in 'ilu' and (g.chance(0.5) or most > 4):
             results.append(x)
     trained = results.pop(0)
     rng.shuffle(results)
@@ -413,4 +415,43 @@ def make(seed, size=10):
             make_teacher(program, rng)
         if len(program.models) > 1 and rng.random() < 0.5:
             make_phases(program, rng)
+    return program
+
+
+def without_unused(body):
+    """Leaves out statements whose names nothing reads."""
+    needed, kept = set().union(*[names_of(r) for r in body.results]), []
+    for s in reversed(body.statements):
+        if s[0] == 'let' and not needed & set(s[1]) or s[0] == 'param' and s[1] not in needed:
+            continue
+        kept.append(s)
+        needed |= names_of(s[2]) if s[0] in ('let', 'update') else names_in(s[3]) if s[0] == 'loop' else set() if s[0] == 'param' else {s[1]}
+    body.statements = kept[::-1]
+
+
+def with_gradients(m):
+    """A parameter is added to each float input, so that what is computed of it is differentiated, too."""
+    given = [i for i in m.inputs if i[1] == 'f']
+    for name, kind, shape, below in given:
+        m.inputs[m.inputs.index((name, kind, shape, below))] = (f'in_{name}', kind, shape, below)
+        both = Node('add', [var(f'in_{name}', (kind, shape)), var(f'd_{name}', (kind, shape))], type=(kind, shape))
+        m.body.statements[:0] = [['param', f'd_{name}', shape, 'normal(0.5)'], ['let', [name], both]]
+
+
+def make_of(seed, size, wanted):
+    """A program of one model whose constructs are mostly those that are wanted; all that it computes is in what it writes."""
+    rng = random.Random(f'{seed}.wanted')
+    program = Program(seed)
+    program.weights = [1 if name in wanted else 0.02 for name in MAKERS]
+    program.deepest, program.mixed, program.half, program.spare_names = 1, False, None, []
+    m = make_model(program, rng, 'm0', size, most=size)
+    program.models.append(m)
+    without_unused(m.body)
+    with_gradients(m)
+    program.data.update({i[0]: i[1:] for i in m.inputs})
+    trim(program)
+    for name, r in zip(m.outputs, m.body.results):
+        if r.kind == 'f':
+            program.losses.append((f'l_{name}', make_loss(program, rng, name, r.type)))
+    make_training(program, rng)
     return program

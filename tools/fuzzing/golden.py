@@ -3,8 +3,11 @@
 A file holds the text of a program, its inputs, parameters and states (which follow from a hash of their names), and of each tensor that it writes the largest magnitude and the sum
 against a fixed pseudo-random vector. Where it says a precision, the program computes in that.
 """
+import glob
+import json
 import math
 import os
+import re
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..'))
@@ -16,6 +19,15 @@ BOUND = {'f64': 3e-9, 'f32': 3e-4, 'f16': 2e-2, 'bf16': 0.1}   # of the largest 
 CODE = {'f64': 'F64', 'f32': 'F32', 'bf16': 'F32', 'f16': 'F32'}
 WHOLE = {'i': 'I32', 'l': 'I64', 'u': 'U8'}
 HALVES = 4                            # see initial and given
+
+
+def functions_in(folder):
+    """Words of the goldens in a folder, functions of the language among them; schedules have some of their names, too."""
+    words = set()
+    for path in glob.glob(os.path.join(folder, '*.json')):
+        with open(path) as f:
+            words |= set(re.findall(r'\w+', re.sub(r'schedule.*', '', json.load(f)['text'])))
+    return words
 
 
 def initial(name, shape, role):
