@@ -83,13 +83,15 @@ def counting(t: torch.Tensor) -> Expr | None:
 
 
 def refused_number(e: Expr) -> tuple[str, str] | None:
-    """A number in e that the language does not have, and what to write instead.
+    """A number in e that the language does not have, or a tensor without any, and what to write instead.
 
     1e30 does in place of an infinity that masks, bounds or is compared by size."""
     numbers = lambda x: [c.value for c in walk(x) if isinstance(c, Const) and isinstance(c.value, float)]
     if any(map(math.isnan, numbers(e))):
         return 'NaN', 'the language has none: another number'
     for x in walk(e):
+        if isinstance(x, Param) and 0 in x.shape:
+            return 'a tensor without elements', 'the language has none: leave it out'
         if isinstance(x, Op) and x.op in OF_FINITE and any(map(math.isinf, numbers(x))):
             return f'an infinity beside {x.op}', 'the language has none: a finite number'
     return None

@@ -194,7 +194,7 @@ def each_region(region: Region, f: Callable) -> None:
 def number_problems(root: Region) -> list[Problem]:
     statements: list[Statement] = []
     each_region(root, lambda r: statements.extend(s for s in r.statements if not isinstance(s.expr, RegionCall)))
-    return [Problem(refused[0], s.where, refused[1]) for s in statements if (refused := refused_number(s.expr))]
+    return [Problem(refused[0], s.where or 'an output', refused[1]) for s in statements if (refused := refused_number(s.expr))]
 
 
 def functions_called(root: Region) -> set:

@@ -528,6 +528,7 @@ def repeat(t, x, repeats):
         return reshape(t, x)
     if all(r == 1 or n == 1 for r, n in zip(repeats, a)):
         return call('broadcast_to', x if a == t.shape(x) else call('reshape', x, a), t.out.shape)
+    x = x if a == t.shape(x) else call('reshape', x, a)
     for i, r in enumerate(repeats):
         if r != 1:
             x = call('concat', [x] * r, axis=(axis_from_end(i, len(a)), -1))

@@ -1,0 +1,45 @@
+"""Modules that write, repeat and choose by places: each case computes what PyTorch does, or is refused with its line and a word on what to write."""
+import pytest
+import torch
+from torch import nn
+
+from check import check
+from nnc.importer import ImportFailed, convert
+
+
+class Several(nn.Module):
+    """Functions of a linear layer's outputs, [4, 6]."""
+
+    def __init__(self, *functions):
+        super().__init__()
+        self.pre, self.functions, self.scale = nn.Linear(6, 6), functions, nn.Parameter(torch.tensor([1.0, 2.0, 3.0]))
+
+    def forward(self, x, *others):
+        y = self.pre(x)
+        return [f(y, *others) for f in self.functions]
+
+
+class Scale(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.tensor([1.0, 2.0, 3.0]))
+
+    def forward(self, x):
+        return x * self.scale.repeat(4, 2) + self.scale.repeat(1, 2)
+
+
+def same(*functions, given=()):
+    return check(Several(*functions), (torch.randn(4, 6), *given), modes=('train',)).text
+
+
+def refused(f, what, given=()):
+    with pytest.raises(ImportFailed, match=what):
+        convert(Several(f), (torch.randn(4, 6), *given), sizes=False)
+
+
+def test_more_repeats_than_axes():
+    same(lambda y: y.repeat(2, 1, 2), lambda y: y.repeat(2, 3, 1), lambda y: y[0].repeat(2, 3), lambda y: y[0, :3].repeat(2, 2), lambda y: torch.tile(y, (2, 1, 2)), lambda y: torch.tile(y, (2,)), lambda y: torch.tile(y[:, None], (3, 1)),
+         lambda y: y.repeat(1, 1, 1), lambda y: y[0, 0].repeat(2, 3), lambda y: torch.cat([y.repeat(0, 1), y]))
+    check(Scale(), (torch.randn(4, 6),), modes=('train',))
+    refused(lambda y: y.repeat(2, 0), r'an output: a tensor without elements')
+    refused(lambda y: y.repeat(0, 1).sum(0) + y, r'test_imperative.py:\d+: a tensor without elements')
