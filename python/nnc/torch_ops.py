@@ -674,7 +674,7 @@ extreme('min', 'amin', 'argmin', 'minimum')
 def var(t, x, *rest):
     rank = len(t.shape(x))
     dims, correction, keepdim = (list(rest) + [None, None, None])[:3] if rest and not isinstance(rest[0], bool) else (None, rest[0] if rest else 1, False)
-    correction = 1 if correction is None else int(correction)
+    correction = 1 if correction is None else correction
     axes = axes_of(dims, rank)
     n = math.prod(t.shape(x)[a] for a in (range(rank) if axes is None else [axes] if isinstance(axes, int) else axes))
     y = call('var', x, axes=(axes, None), keepdims=(bool(keepdim), False))

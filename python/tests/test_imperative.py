@@ -43,3 +43,8 @@ def test_more_repeats_than_axes():
     check(Scale(), (torch.randn(4, 6),), modes=('train',))
     refused(lambda y: y.repeat(2, 0), r'an output: a tensor without elements')
     refused(lambda y: y.repeat(0, 1).sum(0) + y, r'test_imperative.py:\d+: a tensor without elements')
+
+
+def test_corrections_that_are_no_integers():
+    same(lambda y: torch.var(y, dim=1, correction=2.5), lambda y: torch.std(y, dim=0, correction=0.5, keepdim=True), lambda y: torch.var_mean(y, dim=1, correction=1.5), lambda y: torch.std_mean(y, dim=1, correction=0.25),
+         lambda y: y.var(1, unbiased=True), lambda y: y.std(1, False), lambda y: y.var(correction=2))
