@@ -1,8 +1,10 @@
 """What is left of writing into a part of a tensor, once it is a new tensor instead."""
 from __future__ import annotations
 
+import torch
+
 from .text import Const, Index, List, Op, call
-from .torch_ops import axis, op, reshape
+from .torch_ops import Known, axis, op, reshape
 
 
 @op('copy')
@@ -29,9 +31,6 @@ def slice_scatter(t, x, source, dim=0, start=None, end=None, step=1):
 
 def strided_scatter(t, x, source, dim, start, step):
     """Each element of x or of the source, by its number along the axis."""
-    import torch
-
-    from .torch_ops import Known
     shape = t.shape(x)
     column = [-1] + [1] * (len(shape) - dim - 1)
     place = torch.arange(shape[dim])
@@ -49,7 +48,8 @@ def select_scatter(t, x, source, dim, index):
     dim = axis(dim, len(shape))
     one = [1 if a == dim else n for a, n in enumerate(shape)]
     start = index % shape[dim]
-    return slice_scatter(t, x, call('reshape', source, one), dim, start, start + 1, 1)
+    number = isinstance(source, Known) and not t.shape(source)          # has no axes in the text
+    return slice_scatter(t, x, Known(source.tensor.reshape(one)) if number else call('reshape', source, one), dim, start, start + 1, 1)
 
 
 op('reshape_as', 'view_as')(reshape)

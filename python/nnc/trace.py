@@ -268,7 +268,7 @@ def simplify(ep, parameters: dict, buffers: dict, training: bool) -> Traced:
             continue
         if name in SHAPE_ONLY and foldable(node):
             val = node_inputs[0].meta['val']
-            stand_in = {node_inputs[0]: torch.zeros(1, dtype=val.dtype).expand(val.shape)}
+            stand_in = {node_inputs[0]: torch.zeros((), dtype=val.dtype).expand(val.shape)}
             constants[node] = evaluate(node, resolve, {**constants, **stand_in})
             continue
         if not is_drawn(node) and all(i in constants for i in node_inputs) and foldable(node):

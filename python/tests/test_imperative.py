@@ -48,3 +48,26 @@ def test_more_repeats_than_axes():
 def test_corrections_that_are_no_integers():
     same(lambda y: torch.var(y, dim=1, correction=2.5), lambda y: torch.std(y, dim=0, correction=0.5, keepdim=True), lambda y: torch.var_mean(y, dim=1, correction=1.5), lambda y: torch.std_mean(y, dim=1, correction=0.25),
          lambda y: y.var(1, unbiased=True), lambda y: y.std(1, False), lambda y: y.var(correction=2))
+
+
+def one_written(y):
+    y = y.tanh().clone()
+    y[1, 2] = 0.
+    return y
+
+
+def through_a_slice(y):
+    y = y * 2
+    u = y[1:3]
+    u[0, 1] = 5
+    return y, u
+
+
+def of_an_integer(y):
+    y = y * 1
+    y[0, 1], y[-1, -1] = 5, y[1, 1]
+    return y
+
+
+def test_one_element_is_written():
+    same(one_written, through_a_slice, of_an_integer)
