@@ -30,9 +30,9 @@ def index(t, x, indices):
     rest = shape[:first] + shape[last:]
     rows = rows if len(given) == 1 else call('reshape', rows, [math.prod(sizes), *rest])
     y = call('gather', rows, flat)
-    if first == 0:
-        return y
     rank = len(t.out.shape) - len(rest)
+    if first == 0 or rank == 0:
+        return y
     return call('transpose', y, [*range(rank, rank + first), *range(rank), *range(rank + first, len(t.out.shape))])
 
 

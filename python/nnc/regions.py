@@ -134,6 +134,9 @@ class Translator:
                 self.problems.append(Problem(op_name(made), problem_place(step), 'its further results, such as the places of maxima: the language has the first one only'))
             name_value(self.values[node], step)
             return []
+        if is_place(node):
+            self.values[node] = self.value(node.meta['reads'][node.args[0]])
+            return []
         vals = node.meta['val']
         if isinstance(vals, torch.Tensor) and any(isinstance(n, int) and n == 0 for n in vals.shape):       # such as the part of a head that is not rotated
             self.values[node] = Known(torch.zeros(vals.shape, dtype=vals.dtype))
@@ -251,6 +254,13 @@ def as_expression(region: Region) -> tuple[Value, Value, Expr]:
     if len(sources) != 1:
         raise Different
     return last, sources.pop(), e
+
+
+def is_place(node) -> bool:
+    """The number that t[0] is in x[:, t[0]], and nothing else."""
+    if op_name(node) not in ('aten.item', 'aten._local_scalar_dense') or not isinstance(node.meta['val'], torch.SymInt):
+        return False
+    return all(op_name(u) == 'aten.select' for u in node.users if 'reads' in u.meta)
 
 
 def torch_ops_place(step: Step) -> str:

@@ -582,7 +582,8 @@ def take(x: Expr, dim: int, i: int, shape: list) -> Expr:
 
 @op('select')
 def select(t, x, dim, index):
-    need(not isinstance(index, Expr), 'select with an index that is computed: gather')
+    if isinstance(index, Expr):
+        return index_select(t, x, dim, index)
     return take(x, axis(dim, len(t.shape(x))), index, t.shape(x))
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 import torch.fx
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
-from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, PendingUnbackedSymbolNotFound
 
 from . import attention, gradients, source
 from .growing import shorten_growing_concats
@@ -188,6 +188,8 @@ def errors_placed():
         line = next((f for f in reversed(frames) if f.filename != __file__), frames[-1])
         values = isinstance(e, (GuardOnDataDependentSymNode, DataDependentOutputException, DynamicOutputShapeException))
         what = 'depends on values, which torch.export cannot trace' if values else f'torch.export cannot trace it: {type(e).__name__}'
+        if isinstance(e, PendingUnbackedSymbolNotFound):
+            what = 'a place that is computed, which torch.export cannot trace here: a tensor of places, y[t[:1]] = v, x[t[:1] + torch.arange(2)]: ' + type(e).__name__
         raise NotTraced(f'{line.filename}:{line.lineno}: {line.line}: {what}: {(str(e).splitlines() or [""])[0]}') from e
 
 
@@ -293,7 +295,7 @@ def alias_after(node, old, resolve, alias):
 
 def same_type(node: torch.fx.Node, x: torch.fx.Node) -> bool:
     a, b = node.meta.get('val'), x.meta.get('val')
-    if not isinstance(a, torch.Tensor) or not isinstance(b, torch.Tensor):
+    if not isinstance(a, torch.Tensor) or not isinstance(b, torch.Tensor) or has_unknown_size(node) or has_unknown_size(x):
         return False
     floats = a.dtype.is_floating_point and b.dtype.is_floating_point
     return tuple(a.shape) == tuple(b.shape) and (a.dtype == b.dtype or floats)

@@ -71,3 +71,16 @@ def of_an_integer(y):
 
 def test_one_element_is_written():
     same(one_written, through_a_slice, of_an_integer)
+
+
+def written_at(y, t):
+    y = y.clone()
+    y[:, t[0]] = 0
+    return y
+
+
+def test_a_place_that_is_computed():
+    same(lambda y, t: y[:, t[0]], lambda y, t: y.select(1, t[1]), lambda y, t: y[..., t[0]], lambda y, t: y[t[0]], lambda y, t: y[t[0], t[1]], lambda y, t: y[:, None, t.max()], lambda y, t: y[1:, t[0] - 1], given=(torch.tensor([3, -2]),))
+    refused(lambda y, t: y[:t[0]], r'test_imperative.py:\d+: aten.slice: a size that depends on values', (torch.tensor([3, 2]),))
+    refused(lambda y, t: y * t[0].item(), r'test_imperative.py:\d+: aten.item: the tensor itself', (torch.tensor([3, 2]),))
+    refused(written_at, r'test_imperative.py:\d+: y\[:, t\[0\]\] = 0: a place that is computed.*y\[t\[:1\]\] = v', (torch.tensor([3, 2]),))
