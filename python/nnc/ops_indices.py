@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import math
 
-from .text import Const, Expr, Op, call
+from .text import Const, Expr, Index, Op, call
 from .torch_ops import Known, need, op, slice_, take
 
 
@@ -44,7 +44,15 @@ def wrapped(t, i: Expr, n: int) -> Expr:
 @op('gather')
 def gather(t, x, dim, indices, sparse_grad=False):
     rank = len(t.shape(x))
-    return call('take_along', x, indices, axis=(dim % rank - rank, -1))
+    dim = dim % rank if rank else 0
+    return call('take_along', first_of(t, x, t.shape(indices), dim), indices, axis=(dim - rank, -1))
+
+
+def first_of(t, x, sizes: list, dim: int = -1) -> Expr:
+    """The first elements of x along all axes but one, as many as sizes tells; PyTorch's indices may be fewer than x has there."""
+    shape = t.shape(x)
+    short = [a for a, (n, m) in enumerate(zip(shape, sizes)) if m < n and a != dim]
+    return Index(x, [(None, Const(sizes[a]) if a in short else None, None) for a in range(short[-1] + 1)]) if short else x
 
 
 @op('cumsum')
@@ -121,7 +129,7 @@ def bucketize(t, x, edges, out_int32=False, right=False):
 def number_or_tensor(t, source, indices):
     """What scatter writes; a number at each of the indices."""
     if isinstance(source, Expr) and t.shape(source):
-        return source
+        return first_of(t, source, t.shape(indices))
     return call('broadcast_to', source, t.shape(indices)) if isinstance(source, Expr) else call('full', t.shape(indices), float(source))
 
 
@@ -141,8 +149,7 @@ def scatter(t, x, dim, indices, source, reduce=None):
 @op('scatter_add')
 def scatter_add(t, x, dim, indices, source):
     same_rows(t, x, dim, indices)
-    need(t.shape(source) == t.shape(indices), 'scatter_add with fewer indices than there are elements: take that part of them before')
-    return call('scatter_add', x, indices, source, axis=(from_end(t, x, dim), -1))
+    return call('scatter_add', x, indices, first_of(t, source, t.shape(indices)), axis=(from_end(t, x, dim), -1))
 
 
 @op('scatter_reduce')

@@ -84,3 +84,10 @@ def test_a_place_that_is_computed():
     refused(lambda y, t: y[:t[0]], r'test_imperative.py:\d+: aten.slice: a size that depends on values', (torch.tensor([3, 2]),))
     refused(lambda y, t: y * t[0].item(), r'test_imperative.py:\d+: aten.item: the tensor itself', (torch.tensor([3, 2]),))
     refused(written_at, r'test_imperative.py:\d+: y\[:, t\[0\]\] = 0: a place that is computed.*y\[t\[:1\]\] = v', (torch.tensor([3, 2]),))
+
+
+def test_fewer_indices_than_elements():
+    given = torch.tensor([[1, 0], [3, 2], [2, 2]])
+    same(lambda y, t: y.gather(0, t), lambda y, t: y.gather(1, t), lambda y, t: y[:, None].gather(2, t[:, None]), lambda y, t: torch.take_along_dim(y, t[:1, :1], 0), lambda y, t: torch.take_along_dim(y[:3], t, 1), lambda y, t: y[0].gather(0, t[0]),
+         lambda y, t: y[:3].scatter(1, t, y.detach()), lambda y, t: y[:3].scatter_add(1, t, y.detach()), lambda y, t: y[:3].scatter_reduce(1, t, y.detach(), 'sum'), lambda y, t: y[:, :2].scatter(0, t, y[:, 1:].detach()), given=(given,))
+    refused(lambda y, t: y.scatter(1, t, y), r'test_imperative.py:\d+: aten.scatter: .*put it back with cat', (given,))
