@@ -3,6 +3,8 @@ from __future__ import annotations
 
 import math
 
+import torch
+
 from .text import Const, Expr, Index, Op, call
 from .torch_ops import Known, need, op, slice_, take
 
@@ -182,10 +184,30 @@ def index_copy(t, x, dim, indices, source):
 def index_fill(t, x, dim, indices, value):
     dim = dim % len(t.shape(x))
     shape = list(t.shape(x))
-    shape[dim] = t.shape(indices)[0]
-    places = at_each_row(t, indices, shape, dim)
+    rows, shape[dim] = shape[dim], math.prod(t.shape(indices))
+    places = at_each_row(t, wrapped(t, indices, rows), shape, dim)
     source = call('broadcast_to', value, shape) if isinstance(value, Expr) else call('full', shape, float(value))
     return call('scatter', x, places, source, axis=(dim - len(shape), -1))
+
+
+@op('diagonal_scatter')
+def diagonal_scatter(t, x, source, offset=0, first=0, second=1):
+    """Rows and columns joined, a diagonal is every so many of them."""
+    shape, rank = t.shape(x), len(t.shape(x))
+    first, second = first % rank, second % rank
+    others = [a for a in range(rank) if a not in (first, second)]
+    order, columns, count = [*others, first, second], shape[second], t.shape(source)[-1]
+    beside = [shape[a] for a in others]
+    places = (offset if offset >= 0 else -offset * columns) + torch.arange(count) * (columns + 1)
+    flat = call('reshape', x if order == sorted(order) else call('transpose', x, order), [*beside, -1])
+    y = call('scatter', flat, call('broadcast_to', Known(places), [*beside, count]) if beside else Known(places), source)
+    y = call('reshape', y, [*beside, shape[first], columns])
+    return y if order == sorted(order) else call('transpose', y, [order.index(a) for a in range(rank)])
+
+
+@op('fill_diagonal')
+def fill_diagonal(t, x, value, wrap=False):
+    return call('where', Known(torch.zeros(t.shape(x), dtype=torch.bool).fill_diagonal_(True, wrap)), {'f32': float, 'i1': bool}.get(t.dtype(x), int)(value), x)
 
 
 @op('index_put', '_unsafe_index_put')

@@ -91,3 +91,17 @@ def test_fewer_indices_than_elements():
     same(lambda y, t: y.gather(0, t), lambda y, t: y.gather(1, t), lambda y, t: y[:, None].gather(2, t[:, None]), lambda y, t: torch.take_along_dim(y, t[:1, :1], 0), lambda y, t: torch.take_along_dim(y[:3], t, 1), lambda y, t: y[0].gather(0, t[0]),
          lambda y, t: y[:3].scatter(1, t, y.detach()), lambda y, t: y[:3].scatter_add(1, t, y.detach()), lambda y, t: y[:3].scatter_reduce(1, t, y.detach(), 'sum'), lambda y, t: y[:, :2].scatter(0, t, y[:, 1:].detach()), given=(given,))
     refused(lambda y, t: y.scatter(1, t, y), r'test_imperative.py:\d+: aten.scatter: .*put it back with cat', (given,))
+
+
+def on_the_diagonal(y):
+    y = y.clone()
+    y.diagonal(1).mul_(2)
+    return y
+
+
+def test_parts_put_into_their_places():
+    same(lambda y: torch.diagonal_scatter(y @ y.T, y[:, 0]), lambda y: torch.diagonal_scatter(y, y[0, :4], 2), lambda y: torch.diagonal_scatter(y.reshape(2, 2, 6), y[:2, :2], -1, 2, 0)[1:], on_the_diagonal,
+         lambda y: torch.slice_scatter(y, y[:2] * 2, 0, 1, 3), lambda y: torch.slice_scatter(y, y[:2], 0, 0, 4, 2), lambda y: torch.select_scatter(y, y[0], 0, -1))
+    same(lambda y, t: (y * 1).fill_diagonal_(0.5), lambda y, t: y[0, 0] * (t * 1).fill_diagonal_(7), given=(torch.tensor([[1, 2], [3, 4]]),))
+    same(lambda y, t: y.index_fill(1, t, 2.0), lambda y, t: y.index_fill(0, t[0], y[1, 1]), given=(torch.tensor([3, -2]),))
+    refused(lambda y: y.masked_scatter(y > 0, y.exp()), r'test_imperative.py:\d+: aten.masked_scatter: the .nn language')
