@@ -353,10 +353,15 @@ def masked_fill(t, x, mask, value):
     return where(t, mask, value, x)
 
 
-@op('logical_not', 'bitwise_not')
+@op('logical_not')
 def logical_not(t, x):
-    need(t.dtype(x) == 'i1', 'bitwise_not of integers: -1 - x')
     return Op('==', [x, Const(0)])
+
+
+@op('bitwise_not')
+def bitwise_not(t, x):
+    need(t.dtype(x) == 'i1', 'bitwise_not of integers: -1 - x')
+    return logical_not(t, x)
 
 
 @op('logical_or', 'bitwise_or', '__or__')

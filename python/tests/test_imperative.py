@@ -105,3 +105,8 @@ def test_parts_put_into_their_places():
     same(lambda y, t: (y * 1).fill_diagonal_(0.5), lambda y, t: y[0, 0] * (t * 1).fill_diagonal_(7), given=(torch.tensor([[1, 2], [3, 4]]),))
     same(lambda y, t: y.index_fill(1, t, 2.0), lambda y, t: y.index_fill(0, t[0], y[1, 1]), given=(torch.tensor([3, -2]),))
     refused(lambda y: y.masked_scatter(y > 0, y.exp()), r'test_imperative.py:\d+: aten.masked_scatter: the .nn language')
+
+
+def test_truth_of_numbers():
+    same(lambda y: y * y.all() + y * y.relu().any(1, keepdim=True) + y * y.relu().all(0), lambda y: y * y.relu().logical_not() - y * (y > 0).logical_not())
+    same(lambda y, t: y * t.all() + t.any() * y, given=(torch.tensor([3, 0]),))
