@@ -144,7 +144,7 @@ class Translator:
         f = torch_ops.find(step.op)
         where = torch_ops_place(step)
         if f is None:
-            self.problems.append(Problem(step.op, problem_place(step), torch_ops.INSTEAD.get(step.op, 'the .nn language has no such operation, and torch does not decompose it')))
+            self.problems.append(Problem(step.op, problem_place(step), torch_ops.instead(step.op, step.modules)))
             self.stand_in(node)
             return []
         several = isinstance(vals, (list, tuple))

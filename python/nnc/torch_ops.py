@@ -34,7 +34,14 @@ INSTEAD = {'aten.' + n: what for what, names in {
     'the tensor itself, in place of the number that .item() gives': ('_local_scalar_dense', 'item'),
     'cdist, or differences by broadcasting: x[:, None] - x': ('pdist', '_pdist_forward'),
 }.items() for n in names}
-INSTEAD.update({n: 'experts of transformers, grouped by which tokens go to them: module.set_experts_implementation("batched_mm") before' for n in ('aten.histc', 'transformers.grouped_mm_fallback')})
+OF_EXPERTS = ('aten.histc', 'transformers.grouped_mm_fallback')
+
+
+def instead(name: str, modules: tuple) -> str:
+    """What to write in place of an operation of these modules, (key, path, class name)."""
+    if name in OF_EXPERTS and any('xpert' in path or 'xpert' in cls for _, path, cls in modules):
+        return 'experts of transformers, grouped by which tokens go to them: module.set_experts_implementation("batched_mm") before'
+    return INSTEAD.get(name, 'the .nn language has no such operation, and torch does not decompose it')
 
 
 class Unsupported(Exception):
@@ -107,7 +114,7 @@ def op(*names: str):
 
 
 def known_names() -> set:
-    return set(TABLE) | {n + '_' for n in TABLE} | {'getitem'} | set(INSTEAD)
+    return set(TABLE) | {n + '_' for n in TABLE} | {'getitem'} | set(INSTEAD) | set(OF_EXPERTS)
 
 
 def find(name: str) -> Callable | None:

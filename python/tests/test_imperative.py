@@ -107,6 +107,16 @@ def test_parts_put_into_their_places():
     refused(lambda y: y.masked_scatter(y > 0, y.exp()), r'test_imperative.py:\d+: aten.masked_scatter: the .nn language')
 
 
+class Experts(Several):
+    pass
+
+
 def test_truth_of_numbers():
     same(lambda y: y * y.all() + y * y.relu().any(1, keepdim=True) + y * y.relu().all(0), lambda y: y * y.relu().logical_not() - y * (y > 0).logical_not())
     same(lambda y, t: y * t.all() + t.any() * y, given=(torch.tensor([3, 0]),))
+
+
+def test_experts_are_named_where_there_are_some():
+    refused(torch.histc, r'aten.histc: the .nn language has no such')
+    with pytest.raises(ImportFailed, match='experts of transformers'):
+        convert(nn.Sequential(Experts(torch.histc)), (torch.randn(4, 6),), sizes=False)
