@@ -323,6 +323,16 @@ def evaluate(node: torch.fx.Node, resolve, constants: dict) -> Any:
         return node.target(*args, **kwargs)
 
 
+def of_constant_mask(node: torch.fx.Node, reads: dict, constants: dict) -> str | None:
+    """Of x[mask], whose mask is known: its places, which torch.export does not compute."""
+    indices = node.args[1] if op_name(node) == 'aten.index' else []
+    mask = next((constants.get(reads[node][i]) for i in indices if isinstance(i, torch.fx.Node)), None)
+    if not isinstance(mask, torch.Tensor) or mask.dtype != torch.bool or mask.dim() != 1:
+        return None
+    places = mask.nonzero().flatten().tolist()
+    return 'a constant mask: its places, ' + (str(places) if len(places) < 9 else 'mask.nonzero().flatten() outside of forward')
+
+
 def finish(graph, ordered, ep, parameters, buffers, constants, alias, training, resolve) -> Traced:
     outputs_node = next(n for n in graph.nodes if n.op == 'output')
     wanted = set(ep.graph_signature.user_outputs)
@@ -352,7 +362,7 @@ def finish(graph, ordered, ep, parameters, buffers, constants, alias, training, 
     unknown = next((n for n in kept if has_unknown_size(n)), None)
     if unknown is not None:
         what = 'a size that depends on values: multiply by the mask, or where(mask, x, 0); repeat_interleave has output_size'
-        raise NotTraced(f'{source.place(unknown.stack_trace)}: {op_name(unknown)}: {what}')
+        raise NotTraced(f'{source.place(unknown.stack_trace)}: {op_name(unknown)}: {of_constant_mask(unknown, reads, constants) or what}')
     hints = source.name_hints([n.stack_trace for n in kept])
     steps = [Step(n, op_name(n), module_stack(n), n.stack_trace, [names for names in reversed(h) if names], [names[0] if len(names) == 1 and names[0] else None for names in h])
              for n, h in zip(kept, hints)]

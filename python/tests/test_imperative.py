@@ -120,3 +120,8 @@ def test_experts_are_named_where_there_are_some():
     refused(torch.histc, r'aten.histc: the .nn language has no such')
     with pytest.raises(ImportFailed, match='experts of transformers'):
         convert(nn.Sequential(Experts(torch.histc)), (torch.randn(4, 6),), sizes=False)
+
+
+def test_a_constant_mask_is_told_by_its_places():
+    refused(lambda y: y[:, torch.tensor([True, False, True, False, False, False])], r'test_imperative.py:\d+: aten.index: a constant mask: its places, \[0, 2\]')
+    refused(lambda y: y[y[:, 0] > 0], r'test_imperative.py:\d+: aten.index: a size that depends on values')
