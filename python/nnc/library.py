@@ -531,7 +531,11 @@ def load(path: str | os.PathLike[str], *, threads: int = 0, device: int = 0, see
     with tempfile.TemporaryDirectory(prefix='nnc-') as folder:   # by a name once loaded the linker gives the old library
         link = os.path.join(folder, os.path.basename(os.fspath(path)))
         os.symlink(os.path.abspath(os.fspath(path)), link)
-        library = ctypes.CDLL(link)
+        try:
+            library = ctypes.CDLL(link)
+        except OSError as error:
+            what = 'a text, to be compiled first: nnc.compile' if link.endswith('.nn') else str(error).replace(f'{link}: ', '')
+            raise OSError(f'{os.fspath(path)}: {what}') from None
     model = _Model.in_dll(library, 'nnc_library_model')
     if model.interface != _INTERFACE:
         raise Error(Status.ARGUMENT, f'{path} has interface {model.interface}, this package knows {_INTERFACE}: compile '

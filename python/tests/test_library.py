@@ -190,6 +190,10 @@ def test_errors(net, folder):
         assert raised.value.status == status
     with pytest.raises(nnc.Error, match='nowhere'):
         nnc.load(folder / 'libnet.so', weights='nowhere')
+    with pytest.raises(OSError, match=f'^{folder}/net.nn: a text, to be compiled first: nnc.compile$'):
+        nnc.load(folder / 'net.nn')
+    with pytest.raises(OSError, match=f'^{folder}/image.npy: '):
+        nnc.load(folder / 'image.npy')
     with pytest.raises(nnc.Error, match='the options allow') as raised:
         nnc.load(folder / 'libnet.so', memory=100)
     assert raised.value.status == nnc.Status.MEMORY
