@@ -543,6 +543,8 @@ def load(path: str | os.PathLike[str], *, threads: int = 0, device: int = 0, see
     unknown = [f for f in functions if f not in _FUNCTIONS]
     if unknown:
         raise ValueError(f'functions: {unknown[0]!r} is none of {", ".join(_FUNCTIONS)}')
+    if seed is not None and not 0 <= seed < 2 ** 63:
+        raise ValueError(f'seed {seed}: from 0 to 2**63 - 1')
     o = _Options(functions=sum(_FUNCTIONS[f] for f in set(functions)), threads=threads, device=device, steps=steps,
                  memory=memory, report=_heard)
     if seed is not None:

@@ -190,6 +190,9 @@ def test_errors(net, folder):
         assert raised.value.status == status
     with pytest.raises(nnc.Error, match='nowhere'):
         nnc.load(folder / 'libnet.so', weights='nowhere')
+    for seed in -1, 2 ** 63, 2 ** 64:
+        with pytest.raises(ValueError, match=f'seed {seed}: from 0'):
+            nnc.load(folder / 'libnet.so', seed=seed)
     with pytest.raises(OSError, match=f'^{folder}/net.nn: a text, to be compiled first: nnc.compile$'):
         nnc.load(folder / 'net.nn')
     with pytest.raises(OSError, match=f'^{folder}/image.npy: '):
