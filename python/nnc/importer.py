@@ -23,7 +23,7 @@ from .safetensors import CODES, save
 from .sizes import generalise
 from .text import RESERVED, Call, Expr, Param, Scan, Statement, Value, Var, measured, snake_case, walk
 from .torch_ops import Known
-from .trace import NotTraced, Traced, trace
+from .trace import NotTraced, Traced, short, trace
 
 
 class ImportFailed(Exception):
@@ -109,6 +109,18 @@ def formatted(text: str) -> str:
 
 
 def convert_once(module: torch.nn.Module, args: tuple, kwargs: dict, name: str | None, state: dict) -> Program:
+    """An error that is no ImportFailed is one of this package: it is the cause of what is raised."""
+    try:
+        return convert_with(module, args, kwargs, name, state)
+    except (NotTraced, gradients.Refused) as e:
+        raise ImportFailed(str(e)) from e
+    except (ImportFailed, MemoryError):
+        raise
+    except Exception as e:
+        raise ImportFailed(f'{type(module).__name__}: the importer failed: {short(e)}') from e
+
+
+def convert_with(module: torch.nn.Module, args: tuple, kwargs: dict, name: str | None, state: dict) -> Program:
     root, traced, translator = translated(module, args, kwargs, state)
     if module.training and any_draws(root) and (problems := in_training_only(root, in_evaluation(module, args, kwargs, state))):
         raise ImportFailed(problems_text(problems))
@@ -162,10 +174,7 @@ def output(root: Region, e: Expr) -> Value:
 
 
 def translated(module: torch.nn.Module, args: tuple, kwargs: dict, state: dict) -> tuple[Region, Traced, Translator]:
-    try:
-        traced, _ = trace(module, args, kwargs, torch_ops.known_names())
-    except (NotTraced, gradients.Refused) as e:
-        raise ImportFailed(str(e)) from e
+    traced, _ = trace(module, args, kwargs, torch_ops.known_names())
     translator = Translator(traced, state)
     root = tree(traced.steps, type(module).__module__ + '.' + type(module).__qualname__)
     translator.fill(root)

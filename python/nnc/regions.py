@@ -14,7 +14,7 @@ from . import torch_ops
 from .activations import recognise
 from .text import Call, Const, Expr, If, Index, List, Param, Statement, Value, Var, as_expr, call, transform, walk
 from .torch_ops import Context, Known, Unsupported, dtype_name
-from .trace import Step, Traced, op_name
+from .trace import NotTraced, Step, Traced, op_name, short
 
 
 @dataclasses.dataclass
@@ -156,6 +156,8 @@ class Translator:
             self.problems.append(Problem(step.op, problem_place(step), str(e)))
             self.stand_in(node)
             return []
+        except Exception as e:
+            raise NotTraced(f'{problem_place(step)}: {step.op}: the importer failed: {short(e)}') from e
         if not several:
             return context.before + self.finish(node, step, outputs[0], expr, where)
         self.values[node] = [Var(v) for v in outputs]

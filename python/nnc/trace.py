@@ -220,7 +220,7 @@ def trace(module: torch.nn.Module, args: tuple, kwargs: dict, known: set) -> tup
     for _ in range(12):
         parameters, buffers = signature(module, ep)
         if not functional and writes_into_views(ep.graph, buffers):
-            ep, functional = ep.run_decompositions({}), True
+            ep, functional = decomposed(ep, {}, []), True
             continue
         traced = simplify(ep, parameters, buffers, module.training)
         unknown = unknown_ops(traced, known)
@@ -231,8 +231,21 @@ def trace(module: torch.nn.Module, args: tuple, kwargs: dict, known: set) -> tup
         chosen = {s.node.target: table[s.node.target] for s in unknown if s.node.target in table}
         if not chosen:
             return traced, unknown
-        ep, functional = ep.run_decompositions(chosen), True
+        ep, functional = decomposed(ep, chosen, [s for s in unknown if s.node.target in chosen]), True
     return traced, unknown
+
+
+def decomposed(ep, table: dict, steps: list):
+    """torch tells of errors without a line: what is taken apart has one."""
+    try:
+        return ep.run_decompositions(table)
+    except Exception as e:
+        places = [f'{source.place(s.trace)}: {s.op}' for s in steps] or [f'{source.place(n.stack_trace)}: {op_name(n)}' for n in ep.graph.nodes if n.op == 'call_function' and mutated_argument(n) is not None]
+        raise NotTraced('\n'.join(f'{place}: torch cannot take this apart, or an operation beside it: {short(e)}' for place in dict.fromkeys(places or ['unknown place']))) from e
+
+
+def short(e: Exception) -> str:
+    return f'{type(e).__name__}: {(str(e).splitlines() or [""])[0]}'
 
 
 def simplify(ep, parameters: dict, buffers: dict, training: bool) -> Traced:
@@ -319,8 +332,11 @@ def evaluate(node: torch.fx.Node, resolve, constants: dict) -> Any:
             return v
         return v.clone() if mutated_argument(node) is n else v.contiguous()     # aliases leave contiguous() out
     args, kwargs = torch.fx.map_arg((node.args, node.kwargs), value)
-    with torch.no_grad():
-        return node.target(*args, **kwargs)
+    try:
+        with torch.no_grad():
+            return node.target(*args, **kwargs)
+    except Exception as e:
+        raise NotTraced(f'{source.place(node.stack_trace)}: {op_name(node)} of constants: {short(e)}') from e
 
 
 def of_constant_mask(node: torch.fx.Node, reads: dict, constants: dict) -> str | None:

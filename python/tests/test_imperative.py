@@ -1,9 +1,12 @@
 """Modules that write, repeat and choose by places: each case computes what PyTorch does, or is refused with its line and a word on what to write."""
+import re
+
 import pytest
 import torch
 from torch import nn
 
 from check import check
+from nnc import importer, torch_ops
 from nnc.importer import ImportFailed, convert
 
 
@@ -125,3 +128,35 @@ def test_experts_are_named_where_there_are_some():
 def test_a_constant_mask_is_told_by_its_places():
     refused(lambda y: y[:, torch.tensor([True, False, True, False, False, False])], r'test_imperative.py:\d+: aten.index: a constant mask: its places, \[0, 2\]')
     refused(lambda y: y[y[:, 0] > 0], r'test_imperative.py:\d+: aten.index: a size that depends on values')
+
+
+def broken(*_):
+    raise ZeroDivisionError('by nothing')
+
+
+def test_errors_of_the_importer_are_told_with_their_line(monkeypatch, tmp_path):
+    def cause(f):
+        with pytest.raises(ImportFailed) as e:
+            importer.from_torch(Several(f), torch.randn(4, 6), tmp_path / 'm.nn')
+        found = e.value
+        while found.__cause__ is not None:
+            found = found.__cause__
+        assert isinstance(found, ZeroDivisionError) and not list(tmp_path.iterdir())
+        return str(e.value)
+    with monkeypatch.context() as m:
+        m.setitem(torch_ops.TABLE, 'aten.tanh', broken)
+        assert re.fullmatch(r'.*test_imperative.py:\d+: aten.tanh: the importer failed: ZeroDivisionError: by nothing', cause(lambda y: y.tanh()))
+    with monkeypatch.context() as m:
+        m.setattr(torch.export.ExportedProgram, 'run_decompositions', broken)
+        assert re.fullmatch(r'.*test_imperative.py:\d+: aten.addr: torch cannot take this apart, .*: ZeroDivisionError: by nothing', cause(lambda y: torch.addr(y, y[:, 0], y[0])))
+        assert re.fullmatch(r'.*test_imperative.py:\d+: aten.fill_: torch cannot take this apart, .*: ZeroDivisionError: by nothing', cause(one_written).splitlines()[-1])
+    with monkeypatch.context() as m:
+        m.setattr(importer, 'connect', broken)
+        assert cause(lambda y: y.tanh()) == 'Several: the importer failed: ZeroDivisionError: by nothing'
+        m.setattr(importer, 'connect', stopped)
+        with pytest.raises(KeyboardInterrupt):
+            convert(Several(torch.tanh), (torch.randn(4, 6),))
+
+
+def stopped(*_):
+    raise KeyboardInterrupt
