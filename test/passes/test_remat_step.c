@@ -120,6 +120,24 @@ static void test_bound(void) {
   step_free(&s);
 }
 
+// One matrix less than the step needs, and %a must be made again: so much more time, and no bound may be above it.
+static void test_bound_of_time(void) {
+  Step s = step_of("func.func @train(%x: " M " {nn.role = \"input\"}) -> (" M " {nn.role = \"output\"}) {\n"
+                   "  %a = \"nn.matmul\"(%x, %x) " MATMUL "  %b = \"nn.matmul\"(%a, %x) " MATMUL
+                   "  %c = \"nn.matmul\"(%b, %x) " MATMUL "  %d = \"nn.matmul\"(%c, %x) " MATMUL
+                   "  %o = \"nn.matmul\"(%d, %a) " MATMUL "  return %o : " M "\n}\n");
+  StepBound b;
+  step_bound_build(&b, &s.p, 0, &s.q);
+  double all = 0;
+  for (int i = 0; i < s.p.n_steps; i++) all += s.q.step_seconds[i];
+  double again = s.q.step_seconds[0] / all, bound = step_bound_overhead(&b, 3 * BYTES, 1);
+  CHECK(s.q.arena_none == 4 * BYTES, "an arena of %lld bytes", (long long)s.q.arena_none);
+  CHECK(again > 0 && fabs(bound - again) < 1e-9, "a bound of %g, where a plan takes %g", bound, again);
+  CHECK(step_bound_overhead(&b, 4 * BYTES, 1) == 0, "a bound above a plan without recomputation");
+  step_bound_free(&b);
+  step_free(&s);
+}
+
 // A product that is added to its third operand saves that one's bytes, unless they are a part of a larger value's.
 static void test_bound_in_place(void) {
 #define ROWS " {nn.phase = \"forward\"} : ("
@@ -342,6 +360,7 @@ int main(void) {
   test_late_reader();
   test_arguments_first();
   test_bound();
+  test_bound_of_time();
   test_bound_in_place();
   test_views_in_regions();
   test_views_of_a_clone();
