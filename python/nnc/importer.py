@@ -55,7 +55,7 @@ def module_weights(module: torch.nn.Module, stored: dict) -> dict:
     # of complex numbers the text reads none
     keep = {n: t.detach() for n, t in state.items() if not n.endswith('num_batches_tracked') and t.dtype in CODES}
     keep.update({n: t for n, t in stored.items() if n not in keep})
-    return keep
+    return {n: t.int() if t.dtype in (torch.int8, torch.int16) else t for n, t in keep.items()}     # as the text declares them
 
 
 def forward_names(module: torch.nn.Module) -> list[str]:

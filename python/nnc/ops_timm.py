@@ -9,7 +9,8 @@ from .torch_ops import Known, axis, op, reshape
 
 @op('copy')
 def copy(t, x, source, non_blocking=False):
-    return source if t.shape(source) == t.out.shape else call('broadcast_to', source, t.out.shape)
+    part = source if t.shape(source) == t.out.shape else call('broadcast_to', source, t.out.shape)
+    return part if t.dtype(source) == t.out.dtype else call('cast', part, t.out.dtype)     # y[:, 0] = x has the type of y
 
 
 @op('slice_scatter')

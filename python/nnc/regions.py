@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from . import torch_ops
+from . import narrow, torch_ops
 from .activations import recognise
 from .text import Call, Const, Expr, If, Index, List, Param, Statement, Value, Var, as_expr, call, transform, walk
 from .torch_ops import Context, Known, Unsupported, dtype_name
@@ -151,7 +151,9 @@ class Translator:
         outputs = [Value(v.shape, dtype_name(v.dtype)) for v in (vals if several else [vals]) if isinstance(v, torch.Tensor)]
         try:
             context = Context(outputs, self.training, where, any(v.dtype == torch.float64 for v in (vals if several else [vals]) if isinstance(v, torch.Tensor)))
+            narrow.refuse_beyond(step.op, node)
             expr = f(context, *self.arguments(step))
+            expr = expr if several else narrow.of_result(step.op, node, expr)
         except Unsupported as e:
             self.problems.append(Problem(step.op, problem_place(step), str(e)))
             self.stand_in(node)

@@ -269,6 +269,8 @@ def scaled(x, alpha):
 def add(t, x, y, alpha=1):
     if isinstance(x, Var) and type(y) in (int, float) and y == 0 and t.dtype(x) == t.out.dtype:     # total = 0; total = total + x
         return x
+    if t.out.dtype == 'i1':                   # True + True is True
+        return logical_or(t, x, y) if alpha else as_expr(x)
     return Op('+', [as_expr(x), as_expr(scaled(y, alpha))])
 
 
@@ -286,7 +288,7 @@ def rsub(t, x, y, alpha=1):
 def mul(t, x, y):
     if isinstance(x, Var) and type(y) in (int, float) and y == 1 and t.dtype(x) == t.out.dtype:
         return x
-    return Op('*', [as_expr(x), as_expr(y)])
+    return logical_and(t, x, y) if t.out.dtype == 'i1' else Op('*', [as_expr(x), as_expr(y)])
 
 
 @op('div', 'divide', 'true_divide')
