@@ -23,6 +23,7 @@ nnc_status model_save(nnc_net *net, const char *path, int what);
 nnc_status model_load(nnc_net *net, const char *path, int what);
 nnc_status model_get_number(nnc_net *net, const char *name, double *value);
 nnc_status model_set_number(nnc_net *net, const char *name, double value);
+nnc_status model_output_shape(nnc_net *net, int n, const nnc_tensor *inputs, nnc_tensor *output);
 
 // model.c's own name of the table: what a library offers may be found in another library.
 extern const nnc_model model_table;
@@ -51,7 +52,8 @@ extern const nnc_model model_table;
                                  .save = model_save,                           \
                                  .load = model_load,                           \
                                  .get_number = model_get_number,               \
-                                 .set_number = model_set_number};              \
+                                 .set_number = model_set_number,               \
+                                 .output_shape = model_output_shape};          \
   extern const nnc_model symbol __attribute__((alias("model_table")));         \
   extern const nnc_model nnc_library_model __attribute__((alias("model_table")))
 

@@ -218,17 +218,25 @@ static bool run_predictions(nnc_net *net, const Prediction *p, Executor *e, int6
   return true;
 }
 
+// The model, and how many records it is given.
+static nnc_status begin_prediction(nnc_net *net, Prediction *p, Executor **e) {
+  if (!(net->functions & SESSION_PREDICT)) return FAIL(NNC_ERROR_FUNCTION, "this instance does not predict");
+  nnc_status status = find_prediction(net, p, e);
+  if (status) return status;
+  const NncFunction *f = executor_function(*e);
+  status = model_check_inputs(net, f, p->in.n, p->in.inputs, &p->in.records);
+  if (function_is_whole(f)) p->in.records = function_rows(f);
+  return status;
+}
+
 static nnc_status predict(nnc_net *net, void *arguments) {
   Prediction *p = arguments;
-  if (!(net->functions & SESSION_PREDICT)) return FAIL(NNC_ERROR_FUNCTION, "this instance does not predict");
   Executor *e;
-  nnc_status status = find_prediction(net, p, &e);
+  nnc_status status = begin_prediction(net, p, &e);
   if (status) return status;
   const NncFunction *f = executor_function(e);
   int64_t batch = function_rows(f);
-  status = model_check_inputs(net, f, p->in.n, p->in.inputs, &p->in.records);
-  if (function_is_whole(f)) p->in.records = batch;
-  if (!status) status = check_outputs(f, p, batch);
+  status = check_outputs(f, p, batch);
   if (status) return status;
   char *carried;   // what goes on with the text of a training
   if (!session_save_carried(&net->s, &carried)) return NNC_ERROR_DEVICE;
@@ -239,4 +247,35 @@ static nnc_status predict(nnc_net *net, void *arguments) {
 nnc_status model_predict(nnc_net *net, int n, const nnc_tensor *inputs, int n_outputs, const nnc_tensor *outputs) {
   if (!count_is_fine(n, inputs) || !count_is_fine(n_outputs, outputs)) return model_refuse(net, "predict: NULL");
   return model_call(net, predict, &(Prediction){{.n = n, .inputs = inputs, .net = net}, n_outputs, outputs});
+}
+
+typedef struct Shape {
+  Prediction of;
+  nnc_tensor *output;
+} Shape;
+
+static nnc_status output_shape(nnc_net *net, void *arguments) {
+  Shape *s = arguments;
+  Executor *e;
+  nnc_status status = begin_prediction(net, &s->of, &e);
+  if (status) return status;
+  const NncFunction *f = executor_function(e);
+  const NncTensor *t = find_output(f, s->output->name);
+  if (!t) return FAIL(NNC_ERROR_NAME, "no output %s", s->output->name ? s->output->name : "without a name");
+  int64_t batch = function_rows(f), elements = tensor_elements(t);
+  s->output->role = NNC_ROLE_OUTPUT;
+  s->output->type = (nnc_type)t->dtype;
+  s->output->rank = t->rank;
+  memcpy(s->output->dim, t->dim, sizeof s->output->dim);
+  if (has_rows(t, batch)) {
+    s->output->dim[0] = s->of.in.records;
+    elements = elements / batch * s->of.in.records;
+  }
+  s->output->bytes = elements * dtype_bytes(t->dtype);
+  return NNC_OK;
+}
+
+nnc_status model_output_shape(nnc_net *net, int n, const nnc_tensor *inputs, nnc_tensor *output) {
+  if (!count_is_fine(n, inputs) || !output) return model_refuse(net, "output_shape: NULL");
+  return model_call(net, output_shape, &(Shape){{{.n = n, .inputs = inputs, .net = net}, 1, output}, output});
 }

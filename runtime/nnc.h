@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-#define NNC_INTERFACE 2   // of nnc_model; another number is another table
+#define NNC_INTERFACE 3   // of nnc_model; another number is another table
 
 typedef struct nnc_net nnc_net;   // an instance: parameters, optimizer state, and the memory of a step
 
@@ -160,6 +160,10 @@ typedef struct nnc_model {
   // schedule. "seed": of draws.
   nnc_status (*get_number)(nnc_net *net, const char *name, double *value);
   nnc_status (*set_number)(nnc_net *net, const char *name, double value);
+  // The type and shape, in `output`, that the output of its name has where predict is given these inputs, which are
+  // checked: a row per record, unless it has none. Not all inputs have records, and models may have batches of their
+  // own.
+  nnc_status (*output_shape)(nnc_net *net, int n, const nnc_tensor *inputs, nnc_tensor *output);
 } nnc_model;
 
 #ifdef __cplusplus

@@ -112,10 +112,11 @@ class _Model(ctypes.Structure):
                 ('save', _function(_P, _S, ctypes.c_int)),
                 ('load', _function(_P, _S, ctypes.c_int)),
                 ('get_number', _function(_P, _S, ctypes.POINTER(ctypes.c_double))),
-                ('set_number', _function(_P, _S, ctypes.c_double))]
+                ('set_number', _function(_P, _S, ctypes.c_double)),
+                ('output_shape', _function(_P, ctypes.c_int, _T, _T))]
 
 
-_INTERFACE = 2
+_INTERFACE = 3
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Arrays of others, by DLPack: the place, type, shape and strides of a tensor in a capsule
@@ -350,20 +351,16 @@ class Net:
         one of the file than that which training calls first."""
         given = {**inputs, **named} if inputs else named
         structs, kept = self._given(given)
-        records = {t.dim[0] for t in structs if t.rank} if len(structs) else set()
         whole = f'output.{model or self.name}'
-        outputs = {name: t for name, t in self._described.items()
-                   if _ROLES[t.role] == 'output' and (name == whole or name.startswith(whole + '.'))}
+        outputs = [name for name, t in self._described.items()
+                   if _ROLES[t.role] == 'output' and (name == whole or name.startswith(whole + '.'))]
         if not outputs:
             raise KeyError(f'no model {model or self.name} that predicts')
-        rows = self._read_info().output_rows
         made, to = {}, (_Tensor * len(outputs))()
-        for t, (name, described) in zip(to, outputs.items()):
-            shape = list(described.dim[:described.rank])
-            if shape and shape[0] == rows and len(records) == 1:
-                shape[0] = next(iter(records))
-            made[name] = np.empty(shape, _NUMPY.get(_TYPES[described.type], '<f4'))
+        for t, name in zip(to, outputs):
             t.name = name.encode()
+            self._check(self._model.output_shape(self._pointer, len(structs), structs, t))
+            made[name] = np.empty(tuple(t.dim[:t.rank]), _NUMPY.get(_TYPES[t.type], '<f4'))
             _fill(t, made[name])
         self._check(self._model.predict(self._pointer, len(structs), structs, len(to), to))
         return next(iter(made.values())) if len(made) == 1 else made

@@ -350,3 +350,35 @@ def test_the_loss_of_a_phase_whose_turn_it_is_not(tmp_path):
     x = np.ones((8, 3), 'f4')
     of = [net.step(x=x) for _ in range(4)]
     assert [[np.isnan(m[f'{phase}.loss']) for m in of] for phase in ('often', 'seldom')] == [[False] * 4, [True, False, True, False]]
+
+
+MODELS = '''
+dim N = 4
+dim M = 3
+
+model a(x: f32[N, 2], w: f32[3]) { linear(x, 1) + mean(w) }
+
+model b(y: f32[M, 2]) { linear(y, 1) }
+
+train {
+    data      w = safetensors("w.safetensors", fields=["w"], whole=true)
+    data      x = safetensors("d.safetensors", fields=["x"])
+    z         = a(x, w)
+    loss      mean(z * z) + mean(b(normal([M, 2])))
+    optimizer sgd(lr=0.1)
+    epochs    2
+}
+'''
+
+
+def test_predictions_of_any_number_of_records(tmp_path):
+    """A whole input has none, and another model has another batch."""
+    (tmp_path / 'models.nn').write_text(MODELS)
+    net = nnc.compile(tmp_path / 'models.nn', compiler=NNC)
+    (a, a_bias, b, b_bias), w = net.parameters().values(), np.array([1, 2, 6], 'f4')
+    for n in (1, 3, 4, 5, 9):
+        x = np.random.default_rng(n).normal(size=(n, 2)).astype('f4')
+        assert np.allclose(net.predict(x=x, w=w), x @ a.T + a_bias + 3, atol=1e-6)
+        assert np.allclose(net.predict(y=x, model='b'), x @ b.T + b_bias, atol=1e-6)
+    with pytest.raises(nnc.Error, match=r"w has shape \[3\], the caller's has \[4\]"):
+        net.predict(x=x, w=np.ones(4, 'f4'))

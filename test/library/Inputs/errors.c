@@ -152,6 +152,18 @@ static void test_steps(nnc_net *net) {
     if (named.role == NNC_ROLE_OUTPUT) out.name = named.name;
   expect(net, m->predict(net, 1, inputs, 1, NULL), NNC_ERROR_ARGUMENT, "NULL");
   expect(net, m->predict(net, 2, inputs, 1, &out), NNC_ERROR_NAME, "no input label");
+  expect(net, m->output_shape(net, 1, inputs, NULL), NNC_ERROR_ARGUMENT, "NULL");
+  expect(net, m->output_shape(net, 2, inputs, &out), NNC_ERROR_NAME, "no input label");
+  nnc_tensor five = {.name = "image", .type = NNC_TYPE_U8, .rank = 4, .dim = {5, 1, 4, 4}, .data = image};
+  nnc_tensor shape = {.name = out.name, .data = &shape};
+  CHECK(m->output_shape(net, 1, &five, &shape) == NNC_OK, "%s", m->last_error(net));
+  CHECK(shape.role == NNC_ROLE_OUTPUT && shape.type == NNC_TYPE_F32 && shape.rank == 2 && shape.dim[0] == 5 &&
+            shape.dim[1] == 3 && shape.bytes == 60 && shape.data == &shape,
+        "the shape of an output");
+  five.dim[2] = 5;
+  expect(net, m->output_shape(net, 1, &five, &shape), NNC_ERROR_SHAPE, "image has shape [5, 1, 4, 4]");
+  shape.name = "nothing";
+  expect(net, m->output_shape(net, 1, inputs, &shape), NNC_ERROR_NAME, "no output nothing");
   out.rank = 2, out.dim[0] = 9, out.dim[1] = 3;
   expect(net, m->predict(net, 1, inputs, 1, &out), NNC_ERROR_SHAPE, "[9, 3]");
   out.rank = 0, out.name = "nothing";
@@ -199,6 +211,7 @@ static void test_functions(void) {
   nnc_net *plain = make(&plain_model, NULL), *trains = make(m, &(nnc_options){.functions = NNC_TRAINS});
   nnc_info whole, part;
   expect(trains, m->predict(trains, 1, inputs, 0, NULL), NNC_ERROR_FUNCTION, "does not predict");
+  expect(trains, m->output_shape(trains, 1, inputs, &(nnc_tensor){0}), NNC_ERROR_FUNCTION, "does not predict");
   expect(trains, m->evaluate(trains, 2, inputs), NNC_ERROR_FUNCTION, "does not evaluate");
   CHECK(plain_model.step(plain, 2, inputs) == NNC_ERROR_FUNCTION, "%s", plain_model.last_error(plain));
   CHECK(plain_model.save(plain, "x", NNC_CHECKPOINT) == NNC_ERROR_FUNCTION, "%s", plain_model.last_error(plain));
