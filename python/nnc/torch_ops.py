@@ -692,6 +692,7 @@ def var(t, x, *rest):
     correction = 1 if correction is None else correction
     axes = axes_of(dims, rank)
     n = math.prod(t.shape(x)[a] for a in (range(rank) if axes is None else [axes] if isinstance(axes, int) else axes))
+    need(n > correction, f'the variance of {n} with a correction of {correction:g}, which is not finite: correction=0')
     y = call('var', x, axes=(axes, None), keepdims=(bool(keepdim), False))
     return y if correction == 0 else Op('*', [y, Const(n / (n - correction))])
 

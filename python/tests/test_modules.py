@@ -311,6 +311,7 @@ REFUSED = {
     'causal of other lengths': (lambda: Layer(lambda y: nn.functional.scaled_dot_product_attention(y[None, None], y[None, None, :2], y[None, None, :2], is_causal=True)[0, 0]), r'is_causal and \d+ queries of 2 keys'),
     'times infinity': (lambda: Layer(lambda y: y * INFINITE), r'beside \*'),
     'repeats': (lambda: Layer(lambda y: y.repeat_interleave(torch.tensor([1, 2, 0, 1]), 0)), r'test_modules.py:\d+: aten.repeat_interleave: a size .* output_size'),
+    'variance of one': (lambda: Layer(lambda y: y[:, :1].var(1)), r'test_modules.py:\d+: aten.var: the variance of 1 with a correction of 1'), 'deviation of two': (lambda: Layer(lambda y: y[:, :2].std(1, correction=2.5)), 'correction of 2.5'),
     'spectral norm': (lambda: Layer(nn.utils.parametrizations.spectral_norm(nn.Linear(5, 5))), r'\(_SpectralNorm\): writes the buffer'),
 }
 

@@ -355,7 +355,7 @@ TENSORS = {
     'clamp': lambda: [(lambda x: x.clamp(min=-0.5), r(3, 5)), (lambda x, y: torch.clamp(x, max=y), r(3, 5), r(5))],
     'prod': lambda: [(lambda x: x.prod(), r(3, 5)), (lambda x: x.prod(dim=1, keepdim=True), r(3, 5))],
     'std': lambda: [(lambda x: x.std(), r(3, 5)), (lambda x: x.std(dim=1), r(3, 5)), (lambda x: torch.std(x, dim=(0, 1), unbiased=False), r(3, 5, 2)), (lambda x: torch.std_mean(x, dim=-1), r(3, 5))],
-    'var': lambda: [(lambda x: x.var(), r(3, 5)), (lambda x: x.var(dim=1, unbiased=False, keepdim=True), r(3, 5)), (lambda x: torch.var_mean(x, dim=-1), r(3, 5))],
+    'var': lambda: [(lambda x: x.var() + x.var(0, correction=0.5), r(3, 5)), (lambda x: x.var(dim=1, unbiased=False, keepdim=True), r(3, 5)), (lambda x: torch.var_mean(x, dim=-1), r(3, 5))],
     'all, any': lambda: [(lambda x: x * (x > 0).any(dim=1, keepdim=True) + (x > -9).all(), r(3, 5))],
     'amax, amin, aminmax': lambda: [(lambda x: x.amax(1) + x.amin((0, 1)) + x.aminmax(dim=1)[0], r(3, 3))],
     'argmax, argmin': lambda: [(lambda x: x.argmax(1) + x.argmin(dim=1) + x.argmax(), r(3, 5)), (lambda x: x * x.argmax(1, keepdim=True), r(3, 5))],
