@@ -248,7 +248,7 @@ class Net:
             # of inputs of one name that models have in several shapes the first, as `find`
             (self._values if _ROLES[t.role] == 'value' else self._described).setdefault(t.name.decode(), t)
         self._results = _numbers_of_kind(self._described, ('loss', 'metric'))
-        self._inputs: dict[tuple[int, tuple[str, ...]], Any] = {}   # C structs of inputs by thread and names
+        self._inputs = threading.local()   # C structs of inputs by their names: C reads another thread's meanwhile
         self._step, self._evaluate = model.step, model.evaluate
 
     # -- what it is
@@ -283,10 +283,10 @@ class Net:
 
     def _given(self, inputs: Mapping[str, Any]) -> tuple[Any, list[Any]]:
         names = tuple(inputs)
-        key = threading.get_ident(), names   # C reads another thread's meanwhile
-        structs = self._inputs.get(key)
+        known = self._inputs.__dict__   # of this thread
+        structs = known.get(names)
         if structs is None:
-            structs = self._inputs[key] = (_Tensor * len(names))()
+            structs = known[names] = (_Tensor * len(names))()
             for t, name in zip(structs, names):
                 t.name = name.encode()
         return structs, [_fill(t, value) for t, value in zip(structs, inputs.values())]

@@ -1,8 +1,10 @@
 """A compiled model as a library: steps, predictions, tensors in and out, errors, torch's tensors."""
+import gc
 import os
 import subprocess
 import threading
 import time
+import weakref
 
 import numpy as np
 import pytest
@@ -258,6 +260,22 @@ def test_two_threads_of_a_net(folder):
     ended.set()
     thread.join()
     assert set(refused) == {nnc.Status.BUSY}
+
+
+def test_what_a_thread_took_goes_with_it(net):
+    image, _ = batch()
+    kept = []
+
+    def predict():
+        net.predict(image=image)
+        kept.append(weakref.ref(next(iter(net._inputs.__dict__.values()))))
+    thread = threading.Thread(target=predict)
+    thread.start()
+    thread.join()
+    gc.collect()
+    assert kept[0]() is None
+    net.predict(image=image)
+    assert len(net._inputs.__dict__) == 1
 
 
 def test_compile_again(folder, tmp_path):
