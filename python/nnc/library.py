@@ -20,7 +20,7 @@ import tempfile
 import threading
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -493,6 +493,9 @@ class Net:
 
     def __exit__(self, *_: Any) -> None:
         self.close()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError('a Net is memory of a library and cannot be copied or pickled: save and load, or state_dict()')
 
     def __repr__(self) -> str:
         return f'<nnc.Net {self.name} of {self._model.source.decode()}>'

@@ -1,6 +1,8 @@
 """A compiled model as a library: steps, predictions, tensors in and out, errors, torch's tensors."""
+import copy
 import gc
 import os
+import pickle
 import subprocess
 import threading
 import time
@@ -276,6 +278,15 @@ def test_what_a_thread_took_goes_with_it(net):
     assert kept[0]() is None
     net.predict(image=image)
     assert len(net._inputs.__dict__) == 1
+
+
+@pytest.mark.filterwarnings('error')
+def test_is_not_copied(net):
+    for way in copy.copy, copy.deepcopy, pickle.dumps:
+        with pytest.raises(TypeError, match='cannot be copied or pickled'):
+            way(net)
+    gc.collect()
+    assert net.info.step == 0
 
 
 def test_compile_again(folder, tmp_path):
