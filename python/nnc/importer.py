@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import inspect
 import os
 import re
@@ -247,6 +248,24 @@ def from_torch(module: torch.nn.Module, example_inputs: Sequence | torch.Tensor,
         from .training import train_section
         targets = [targets] if isinstance(targets, torch.Tensor) else targets
         text += '\n' + train_section(program, module, loss, optimizer, scheduler, targets)
+    write_together({path: lambda to: write_text(to, formatted(text)), stem + '.safetensors': program.save_weights})
+
+
+def write_text(path: str, text: str) -> None:
     with open(path, 'w', encoding='utf-8') as f:
-        f.write(formatted(text))
-    program.save_weights(stem + '.safetensors')
+        f.write(text)
+
+
+def write_together(files: dict[str, Callable[[str], None]]) -> None:
+    """Under names of their own, until all are there: of what fails, on a full disk say, the files of before stay."""
+    made = {os.path.realpath(path): f'{os.path.realpath(path)}.{os.getpid()}.tmp' for path in files}
+    try:
+        for write, path, to in zip(files.values(), made, made.values()):
+            if os.path.isdir(path):
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+            write(to)
+        for path, to in made.items():
+            os.replace(to, path)
+    finally:
+        for to in filter(os.path.exists, made.values()):
+            os.remove(to)

@@ -1,5 +1,6 @@
 """The texts: close to what a person writes, with the names of the source."""
 import os
+import resource
 import subprocess
 
 import pytest
@@ -463,6 +464,23 @@ def test_nothing_is_written_where_the_text_cannot_be(tmp_path):
     with pytest.raises(IsADirectoryError):
         from_torch(torch.nn.Linear(4, 4), torch.randn(2, 4), tmp_path / 'm')
     assert list(tmp_path.iterdir()) == [tmp_path / 'm']
+
+
+def test_text_and_weights_are_written_together(tmp_path):
+    """On a disk that is full before the weights are there both files stay what they were."""
+    (tmp_path / 'elsewhere.nn').touch()
+    (tmp_path / 'm.nn').symlink_to('elsewhere.nn')
+    from_torch(torch.nn.Linear(4, 4), torch.randn(2, 4), tmp_path / 'm.nn')
+    files = lambda: {f.name: f.read_bytes() for f in tmp_path.iterdir()}
+    before, limits = files(), resource.getrlimit(resource.RLIMIT_FSIZE)
+    assert set(before) == {'elsewhere.nn', 'm.nn', 'm.safetensors'} and before['m.nn'].startswith(b'# m.nn: Linear') and (tmp_path / 'm.nn').is_symlink()
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4000, limits[1]))
+    try:
+        with pytest.raises(OSError):
+            from_torch(torch.nn.Linear(40, 40), torch.randn(2, 40), tmp_path / 'm.nn')
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert files() == before
 
 
 def test_empty_inputs_are_refused():
