@@ -6,12 +6,15 @@ import functools
 import linecache
 import os
 import re
+import sysconfig
 import traceback
 
 import torch
 
 TORCH = os.path.dirname(torch.__file__) + os.sep
 OWN = os.path.dirname(__file__) + os.sep     # what stands for a module of torch
+STANDARD = sysconfig.get_paths()['stdlib'] + os.sep
+HELPER = 'helper '                           # before the name of a function in its frame
 FRAME = re.compile(r'File "(.+)", line (\d+), in (.+)')
 
 
@@ -36,14 +39,23 @@ def assignments(path: str) -> dict[int, tuple[list[str], int]]:
 
 
 @functools.lru_cache(maxsize=200_000)
-def frames(stack_trace: str | None) -> tuple[tuple[str, int], ...]:
-    """(file, line) of each call, the outermost first."""
-    return tuple((m[1], int(m[2])) for m in FRAME.finditer(stack_trace or ''))
+def frames(stack_trace: str | None, helpers: bool = False) -> tuple[tuple[str, int], ...]:
+    """(file, line) of each call of a forward method, the outermost first; behind them that in a function which the last one calls."""
+    return tuple((m[1], int(m[2])) for m in FRAME.finditer(stack_trace or '') if helpers or not m[3].startswith(HELPER))
+
+
+def helper(stack: list[traceback.FrameSummary]) -> traceback.FrameSummary | None:
+    """The innermost frame, marked, where it is that of a function which a forward method calls, outside of torch, this package and Python."""
+    standard = lambda f: f.filename.startswith(STANDARD) and '-packages' not in f.filename
+    own = [f for f in stack if not f.filename.startswith((TORCH, OWN, '<')) and not standard(f)]
+    if not own or own[-1].name == 'forward' or all(f.name != 'forward' for f in own):
+        return None
+    return traceback.FrameSummary(own[-1].filename, own[-1].lineno, HELPER + own[-1].name, lookup_line=False)
 
 
 def place(stack_trace: str | None) -> str:
     """file:line of the innermost frame outside torch and this package."""
-    known = frames(stack_trace)
+    known = frames(stack_trace, helpers=True)
     own = [f for f in known if not f[0].startswith((TORCH, OWN))] or list(known)
     return f'{own[-1][0]}:{own[-1][1]}' if own else 'unknown place'
 

@@ -203,6 +203,22 @@ def packed_refused():
         yield
 
 
+@contextlib.contextmanager
+def helpers_placed():
+    """torch.export keeps the frames of forward methods alone: beside them the line of a function that one calls."""
+    tracer = torch.fx.proxy.TracerBase
+    forward_only = getattr(tracer, '_filter_traceback_frames', None)
+    if forward_only is None:              # of an older torch
+        yield
+        return
+
+    def with_helper(self, stack):
+        kept, last = forward_only(self, stack), source.helper(stack)
+        return traceback.StackSummary.from_list([*kept, last]) if kept and last else kept
+    with unittest.mock.patch.object(tracer, '_filter_traceback_frames', with_helper):
+        yield
+
+
 def trace(module: torch.nn.Module, args: tuple, kwargs: dict, known: set) -> tuple[Traced, list[Step]]:
     """The operations of a module on these inputs, and those without a translator that nothing is known to be made of."""
     for path, m in module.named_modules():
@@ -210,7 +226,7 @@ def trace(module: torch.nn.Module, args: tuple, kwargs: dict, known: set) -> tup
             raise NotTraced(f'{path}: torch.export cannot trace CrossMapLRN2d: LocalResponseNorm computes the same')
         if isinstance(m, torch.nn.modules.batchnorm._NormBase) and m.track_running_stats and m.momentum is None:
             raise NotTraced(f'{path}: {type(m).__name__} with momentum=None: a number')
-    with without_caches(module), errors_placed(), packed_refused(), attention.batch_first(), gradients.own_gradients_refused(module):
+    with without_caches(module), errors_placed(), packed_refused(), helpers_placed(), attention.batch_first(), gradients.own_gradients_refused(module):
         ep = torch.export.export(module, args, kwargs, strict=False)
     inline_regions(ep)
     names = ep.graph_signature.inputs_to_buffers

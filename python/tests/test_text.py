@@ -459,6 +459,26 @@ def test_all_unknown_operations_are_named_with_their_place(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def factor(x):
+    return x + torch.linalg.qr(x + 1)[0]
+
+
+class Helped(torch.nn.Module):
+    def helper(self, x):
+        return factor(x) * 2
+
+    def forward(self, x):
+        return self.helper(x) + torch.fft.fft(self.helper(x) - 1).real
+
+
+def test_the_line_is_that_of_the_function_which_forward_calls():
+    module = torch.nn.Sequential(Helped())
+    with pytest.raises(ImportFailed) as e:
+        convert(module, (torch.randn(3, 3),))
+    assert f'test_text.py:{factor.__code__.co_firstlineno + 1}: in 0 (Helped): aten.linalg_qr' in str(e.value)
+    assert f'test_text.py:{Helped.forward.__code__.co_firstlineno + 1}: in 0 (Helped): aten.fft_fft' in str(e.value)
+
+
 def test_nothing_is_written_where_the_text_cannot_be(tmp_path):
     (tmp_path / 'm').mkdir()
     with pytest.raises(IsADirectoryError):
