@@ -283,9 +283,12 @@ def simplify(ep, parameters: dict, buffers: dict, training: bool) -> Traced:
         return n
 
     ordered = []
+    sizes: dict = {}          # symbol: the number that a constant has shown it to be
     for node in graph.nodes:
         if node.op != 'call_function':
             continue
+        if sizes:
+            node.meta['val'] = with_sizes(node.meta.get('val'), sizes)
         node_inputs = [resolve(i) for i in node.all_input_nodes]
         name = op_name(node)
         written = mutated_argument(node)
@@ -304,6 +307,9 @@ def simplify(ep, parameters: dict, buffers: dict, training: bool) -> Traced:
             continue
         if not is_drawn(node) and all(i in constants for i in node_inputs) and foldable(node):
             value = evaluate(node, resolve, constants)
+            if has_unknown_size(node):
+                sizes.update(sizes_of(node.meta['val'], value))
+                node.meta['val'] = with_sizes(node.meta['val'], sizes)
             if written is None or not isinstance(value, torch.Tensor):
                 constants[node] = value
                 continue
@@ -315,6 +321,21 @@ def simplify(ep, parameters: dict, buffers: dict, training: bool) -> Traced:
             old = resolve(written)
             alias_after(node, old, resolve, alias)
     return finish(graph, ordered, ep, parameters, buffers, constants, alias, training, resolve)
+
+
+def sizes_of(val, value) -> dict:
+    """What the sizes of a constant are that torch.export had no number for, such as nonzero's."""
+    vals, values = (x if isinstance(x, (list, tuple)) else [x] for x in (val, value))
+    return {n.node.expr: m for v, t in zip(vals, values) if isinstance(v, torch.Tensor) for n, m in zip(v.shape, t.shape) if not isinstance(n, int) and n.node.expr.is_Symbol}
+
+
+def with_sizes(val, sizes: dict):
+    if isinstance(val, (list, tuple)):
+        return type(val)(with_sizes(v, sizes) for v in val)
+    if not isinstance(val, torch.Tensor) or all(isinstance(n, int) for n in val.shape):
+        return val
+    shape = [n if isinstance(n, int) else n.node.expr.subs(sizes) for n in val.shape]
+    return torch.empty([int(n) for n in shape], dtype=val.dtype, device='meta') if all(isinstance(n, int) or n.is_Integer for n in shape) else val
 
 
 def alias_after(node, old, resolve, alias):

@@ -227,6 +227,17 @@ class Outputs(nn.Module):
         return {'y': y, 'w': self.w, 'one': torch.tensor([1.0, 2.0]), 'x': x, 'again': y, 'none': None, 'number': 3, 'class': y.argmax(-1)}
 
 
+class Chosen(nn.Module):
+    """Columns that a buffer tells."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer('mask', torch.tensor([True, False, True, True, False]))
+
+    def forward(self, y):
+        return y[:, self.mask.nonzero().squeeze(1)] + y.tanh().index_select(1, torch.nonzero(self.mask).flatten()) * self.mask.nonzero(as_tuple=True)[0]
+
+
 class Occurrences(nn.Module):
     def __init__(self, **options):
         super().__init__()
@@ -255,6 +266,7 @@ def truths(y):
 
 
 SAME = {
+    'chosen': lambda: (Layer(Chosen()), (torch.randn(4, 6),)),
     'flow': lambda: (Flow(), (torch.randn(4, 6),), {'scale': 1.5}), 'einsum': lambda: (Einsum(), (torch.randn(2, 5, 4),)), 'tied': lambda: (Tied(), (torch.randint(0, 10, (3, 5)),)),
     'branches': lambda: (Branches(), (torch.randn(4, 6),)), 'mask': lambda: (Mask(), (torch.randn(2, 5, 8), torch.tensor([5, 3]))), 'writes': lambda: (Writes(), (torch.randn(4, 6),)),
     'functional': lambda: (Functional(), (torch.randn(4, 6),)), 'frozen': lambda: (Frozen(), (torch.randn(4, 6),)), 'scaled': lambda: (Layer(Scaled()), (torch.randn(4, 6),)),
