@@ -72,6 +72,26 @@ static Value divide_integers(Emitter *e, NnDtype dtype, Value a, Value b) {
   return emit_select(e, by_minus_one, negated, q, dtype);
 }
 
+// The product of a's squares of squares that b's bits choose, which wraps around as all products do. Where b is
+// negative 0, but of 1 and -1.
+static Value power_of_integers(Emitter *e, NnDtype dtype, Value a, Value b) {
+  TypeName type = vector_type(e, dtype);
+  Value zero = emit_splat(e, dtype, 0), one = emit_splat(e, dtype, 1), square = a, power = one;
+  int bits = 8 * nn_dtype_bytes(dtype) - is_signed_int(dtype);
+  for (int i = 0; i < bits; i++) {
+    Value bit = binary(e, "arith.andi", b, emit_splat(e, dtype, ldexp(1, i)), type);
+    power = emit_select(e, emit_compare(e, "ne", bit, zero, dtype), binary(e, "arith.muli", power, square, type), power,
+                        dtype);
+    square = binary(e, "arith.muli", square, square, type);
+  }
+  if (!is_signed_int(dtype)) return power;
+  Value minus_one = emit_splat(e, dtype, -1), odd = binary(e, "arith.andi", b, one, type);
+  Value of_minus_one = emit_select(e, emit_compare(e, "ne", odd, zero, dtype), minus_one, one, dtype);
+  Value below = emit_select(e, emit_compare(e, "eq", a, minus_one, dtype), of_minus_one, zero, dtype);
+  below = emit_select(e, emit_compare(e, "eq", a, one, dtype), one, below, dtype);
+  return emit_select(e, emit_compare(e, "lt", b, zero, dtype), below, power, dtype);
+}
+
 Value emit_binary(Emitter *e, NnOp op, NnDtype dtype, Value a, Value b) {
   TypeName type = vector_type(e, dtype);
   bool f = nn_dtype_is_float(dtype);
@@ -86,14 +106,8 @@ Value emit_binary(Emitter *e, NnOp op, NnDtype dtype, Value a, Value b) {
     return binary(e, f ? "arith.minimumf" : is_signed_int(dtype) ? "arith.minsi" : "arith.minui", a, b, type);
   case NN_OP_and: return binary(e, "arith.andi", a, b, type);
   case NN_OP_or: return binary(e, "arith.ori", a, b, type);
-  case NN_OP_pow: {
-    Value x[2] = {a, b};
-    if (f) return e->module->target.math(e, "pow", 2, x, dtype);
-    for (int i = 0; i < 2; i++) x[i] = emit_cast(e, x[i], dtype, NN_F64);
-    Value power = e->module->target.math(e, "pow", 2, x, NN_F64);
-    // A power of integers that is one may come out a hair below it.
-    return emit_cast(e, unary(e, "math.roundeven", power, vector_type(e, NN_F64)), NN_F64, dtype);
-  }
+  case NN_OP_pow:
+    return f ? e->module->target.math(e, "pow", 2, (Value[]){a, b}, dtype) : power_of_integers(e, dtype, a, b);
   default: require_promise(false, "an op in a kernel that is no map of two operands"); return a;
   }
 }
