@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "compiler/elaborate_internal.h"
+#include "support/alloc.h"
 #include "support/ptr_map.h"
 
 Function *function_begin(Elaborator *e, const char *name, Mode mode) {
@@ -309,11 +310,36 @@ static void materialise_key(Elaborator *e, MlirValue rng, int row, MlirValue key
   mlirValueReplaceAllUsesOfWith(key, nn_reshape(&b, cut, 1, &words));
 }
 
+static int64_t index_limit(MlirModule module, MlirValue x, int depth);
+
+// The largest of the limits of x's columns, where every one selects: categories, each with a table of its own.
+static int64_t limit_of_columns(MlirModule module, MlirValue x) {
+  NnType type = nn_value_type(x);
+  if (type.rank == 0) return 0;
+  int64_t most = 0, n = type.dim[type.rank - 1], found = 0, starts[NN_MAX_RANK];
+  bool *selects = allocate_array((size_t)n, 1);
+  NN_FOREACH_USE (use, x) {
+    MlirOperation op = mlirOpOperandGetOwner(use);
+    if (nn_op_of(op) != NN_OP_slice) continue;
+    NnType part = nn_value_type(mlirOperationGetResult(op, 0));
+    int64_t limit = nn_type_elements(&part) == nn_type_elements(&type) / n && part.dim[part.rank - 1] == 1
+                        ? index_limit(module, mlirOperationGetResult(op, 0), 1)
+                        : 0;
+    if (limit == 0) continue;
+    nn_attr_i64s(op, "starts", starts, NN_MAX_RANK);
+    if (limit > most) most = limit;
+    found += !selects[starts[type.rank - 1]];
+    selects[starts[type.rank - 1]] = true;
+  }
+  free(selects);
+  return found == n ? most : 0;
+}
+
 // The rows of the smallest table, or the classes, that x selects of, unchanged or cast, reshaped, transposed or
 // broadcast; 0: none.
 static int64_t index_limit(MlirModule module, MlirValue x, int depth) {
   NnType type = nn_value_type(x);
-  int64_t least = 0;
+  int64_t least = depth ? 0 : limit_of_columns(module, x);
   if (nn_dtype_is_float(type.dtype) || depth > 16) return 0;
   NN_FOREACH_USE (use, x) {
     MlirOperation op = mlirOpOperandGetOwner(use);

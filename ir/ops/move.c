@@ -82,7 +82,8 @@ static MlirValue scatter_sum(NnBuilder *b, MlirValue updates, MlirValue indices,
 
 void nn_vjp_gather(NnVjp *v) {
   if (!v->needed[0] || nn_value_is_null(v->cotangent[0])) return;
-  v->operand_cotangent[0] = scatter_sum(v->b, v->cotangent[0], v->operand[1], nn_value_type(v->operand[0]).dim[0]);
+  int64_t rows = nn_value_type(v->operand[0]).dim[0];
+  v->operand_cotangent[0] = scatter_sum(v->b, v->cotangent[0], nn_index_clamped(v->b, v->operand[1], rows), rows);
 }
 
 static bool wide_sum(NnOpCall *c) {
@@ -111,9 +112,18 @@ bool nn_infer_scatter_add(NnOpCall *c, int n_results, NnType *result) {
   return wide_sum(c) && scattered(c, result);
 }
 
+// The rows of a table at indices, zeros where an index is outside.
+static MlirValue rows_inside(NnBuilder *b, MlirValue table, MlirValue indices) {
+  MlirValue rows = nn_binary(b, NN_OP_gather, table, indices);
+  MlirValue inside = nn_index_inside(b, indices, nn_value_type(table).dim[0]);
+  if (nn_value_is_null(inside)) return rows;
+  int64_t axes[NN_MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7};
+  return nn_select(b, nn_broadcast(b, inside, nn_value_type(rows), axes), rows, nn_zeros_like(b, rows));
+}
+
 void nn_vjp_scatter_add(NnVjp *v) {
   if (!v->needed[0] || nn_value_is_null(v->cotangent[0])) return;
-  v->operand_cotangent[0] = nn_binary(v->b, NN_OP_gather, v->cotangent[0], v->operand[1]);
+  v->operand_cotangent[0] = rows_inside(v->b, v->cotangent[0], v->operand[1]);
 }
 
 double nn_flops_scatter_add(MlirOperation op) {
@@ -135,7 +145,7 @@ void nn_vjp_scatter_max(NnVjp *v) {
   MlirValue counted = nn_select(b, is_max, nn_constant_like(b, x, 1), nn_zeros_like(b, x));
   MlirValue sum = scatter_sum(b, counted, indices, nn_value_type(g).dim[0]);
   MlirValue count = nn_binary(b, NN_OP_max, sum, nn_constant_like(b, g, 1));
-  MlirValue share = nn_binary(b, NN_OP_gather, nn_binary(b, NN_OP_div, g, count), indices);
+  MlirValue share = rows_inside(b, nn_binary(b, NN_OP_div, g, count), indices);
   v->operand_cotangent[0] = nn_select(b, is_max, share, nn_zeros_like(b, x));
 }
 

@@ -70,6 +70,9 @@ MlirValue nn_along_rows(NnBuilder *b, MlirValue v, MlirValue like);
 // v of one axis, which becomes `axis` of the result, repeated along all others.
 MlirValue nn_along_axis(NnBuilder *b, MlirValue v, MlirValue like, int64_t axis);
 MlirValue nn_sum_last(NnBuilder *b, MlirValue x);   // over the last axis
+// Indices of `rows` rows (ops/index.c): where they name one, null where all are known to; and the rows that are read.
+MlirValue nn_index_inside(NnBuilder *b, MlirValue indices, int64_t rows);
+MlirValue nn_index_clamped(NnBuilder *b, MlirValue indices, int64_t rows);
 
 // --- Costs -----------------------------------------------------------------------------------------------------------
 

@@ -143,7 +143,7 @@ void nn_vjp_take_along(NnVjp *v) {
   int64_t axis = nn_attr_i64(v->op, "axis", 0);
   NnAttr attrs[] = {NN_I64("axis", axis), NN_I64("size", x.dim[axis]),
                     NN_BOOL("unique", nn_attr_bool(v->op, "unique", false))};
-  MlirValue operands[] = {nn_cast(v->b, g, nn_dtype_wide(x.dtype)), v->operand[1]};
+  MlirValue operands[] = {nn_cast(v->b, g, nn_dtype_wide(x.dtype)), nn_index_clamped(v->b, v->operand[1], x.dim[axis])};
   MlirValue sum = nn_result(nn_build(v->b, NN_OP_scatter_along, 2, operands, 3, attrs, NULL), 0);
   v->operand_cotangent[0] = nn_cast(v->b, sum, x.dtype);
 }
@@ -151,11 +151,12 @@ void nn_vjp_take_along(NnVjp *v) {
 void nn_vjp_scatter_along(NnVjp *v) {
   MlirValue g = v->cotangent[0];
   if (nn_value_is_null(g) || !v->needed[0] || nn_attr_bool(v->op, "last", false)) return;
-  NnAttr attrs[] = {NN_I64("axis", nn_attr_i64(v->op, "axis", 0)),
-                    NN_BOOL("unique", nn_attr_bool(v->op, "unique", false))};
-  v->operand_cotangent[0] = nn_result(nn_build(v->b, NN_OP_take_along, 2, (MlirValue[]){g, v->operand[1]}, 2, attrs,
-                                               NULL),
-                                      0);
+  int64_t axis = nn_attr_i64(v->op, "axis", 0);
+  NnAttr attrs[] = {NN_I64("axis", axis), NN_BOOL("unique", nn_attr_bool(v->op, "unique", false))};
+  MlirOperation take = nn_build(v->b, NN_OP_take_along, 2, (MlirValue[]){g, v->operand[1]}, 2, attrs, NULL);
+  MlirValue taken = nn_result(take, 0), inside = nn_index_inside(v->b, v->operand[1], nn_value_type(g).dim[axis]);
+  if (!nn_value_is_null(inside)) taken = nn_select(v->b, inside, taken, nn_zeros_like(v->b, taken));
+  v->operand_cotangent[0] = taken;
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
