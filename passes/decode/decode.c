@@ -25,16 +25,25 @@ typedef struct Cache {
   MlirValue whole;               // in @predict: the keys or values of all positions, or what other inputs decide
 } Cache;
 
+// Where a value has the records of the batch: along an axis, each of them as often as `before` in a row.
+typedef struct Records {
+  int axis;   // -1: nowhere that is known
+  int64_t before;
+} Records;
+
 typedef struct Decode {
   MlirModule module;
   MlirOperation predict, decode;   // the functions
   NnBuilder b;                     // at the end of @decode
   int text;                        // the argument of @predict that is the tokens
   MlirValue tokens, position;      // arguments of @decode: [B, 1] of tokens, [1] of i32
-  int64_t length;                  // T
+  int64_t batch, length;           // B, T
   PtrMap axes;                     // of @predict's values that depend on the tokens: their axis of positions
-  PtrMap given;                    // @predict's values that other inputs decide, but not the tokens
-  PtrMap made;                     // @predict's values: what computes them in @decode, by place in `values`
+  PtrMap places;                   // of the same values, in `records`
+  int n_records;
+  Records *records;   // Owned
+  PtrMap given;       // @predict's values that other inputs decide, but not the tokens
+  PtrMap made;        // @predict's values: what computes them in @decode, by place in `values`
   int n_values;
   MlirValue *values;        // Owned
   PtrMap at[NN_MAX_RANK];   // values that do not depend on the tokens, at the position along an axis
@@ -59,6 +68,29 @@ static int axis_of(const Decode *d, MlirValue v) { return ptr_map_get(&d->axes, 
 static void note(Decode *d, PtrMap *map, MlirValue of, MlirValue made) {
   ptr_map_set(map, of.ptr, d->n_values);
   *ARRAY_ADD(d->values, d->n_values) = made;
+}
+
+static Records records_of(const Decode *d, MlirValue v) {
+  int place = ptr_map_get(&d->places, v.ptr);
+  return place < 0 ? (Records){-1, 1} : d->records[place];
+}
+
+static void note_records(Decode *d, MlirValue v, Records r) {
+  ptr_map_set(&d->places, v.ptr, d->n_records);
+  *ARRAY_ADD(d->records, d->n_records) = r;
+}
+
+// Those of the operands that depend on the tokens, where all have them alike.
+static Records common_records(const Decode *d, MlirOperation op) {
+  Records common = {-1, 1};
+  bool any = false;
+  for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++) {
+    if (axis_of(d, nn_operand(op, i)) < 0) continue;
+    Records r = records_of(d, nn_operand(op, i));
+    if (any && (r.axis != common.axis || r.before != common.before)) return (Records){-1, 1};
+    common = r, any = true;
+  }
+  return common;
 }
 
 static bool is_given(const Decode *d, MlirValue v) { return ptr_map_get(&d->given, v.ptr) >= 0; }
@@ -221,6 +253,15 @@ static MlirValue cached(Decode *d, MlirValue whole, int axis) {
   return nn_cast(b, nn_reshape(b, updated, type->rank, type->dim), type->dtype);
 }
 
+// Beams move rows of a cache: the records must be the first of its axes.
+static bool begins_with_records(const Decode *d, MlirValue v) {
+  Records r = records_of(d, v);
+  NnType t = nn_value_type(v);
+  bool first = r.axis >= 0 && r.before == 1;
+  for (int i = 0; i < r.axis; i++) first &= t.dim[i] == 1;
+  return first || d->batch == 1;
+}
+
 static bool attention_at_position(Decode *d, MlirOperation op) {
   NnAttention a = nn_attention_of(op);
   require_promise(!a.joined, "attention after fuse");
@@ -235,6 +276,8 @@ static bool attention_at_position(Decode *d, MlirOperation op) {
   if (a.n_queries != d->length || (!all && a.n_keys != d->length) || (all && a.window > 0))
     return refuse(d, op, "attention has other queries or keys than the positions");
   if (a.dropout > 0) return refuse(d, op, "attention drops at random");
+  if (!all && (!begins_with_records(d, nn_operand(op, 1)) || !begins_with_records(d, nn_operand(op, 2))))
+    return refuse(d, op, "the batch is not the first axis of the keys and values of attention");
   for (int i = 3; i < (int)mlirOperationGetNumOperands(op); i++)
     if (axis_of(d, nn_operand(op, i)) >= 0) return refuse(d, op, "the mask or bias of attention depends on the tokens");
   MlirValue operand[5] = {operand_at(d, nn_operand(op, 0), axis)}, seen = all ? nn_null_value() : seen_keys(d, &a);
@@ -253,6 +296,7 @@ static bool attention_at_position(Decode *d, MlirOperation op) {
   for (int r = 0; r < 2; r++) {
     note(d, &d->made, nn_result(op, r), nn_result(made, r));
     ptr_map_set(&d->axes, nn_result(op, r).ptr, axes[r]);
+    note_records(d, nn_result(op, r), common_records(d, op));
   }
   return true;
 }
@@ -274,8 +318,8 @@ static int axis_beside(int axis, int n, const int64_t *axes, bool drops) {
   return drops ? axis - before : axis;
 }
 
-static int product_axis(const Decode *d, MlirOperation op) {
-  int x = axis_of(d, nn_operand(op, 0)), y = axis_of(d, nn_operand(op, 1));
+// x, y: of the operands; -1: it has none.
+static int product_axis(MlirOperation op, int x, int y) {
   int rank = nn_value_type(nn_operand(op, 0)).rank, other = nn_value_type(nn_operand(op, 1)).rank;
   bool turned = nn_attr_bool(op, "transpose_a", false), leading = x >= 0 && x < rank - 2;
   if (y >= 0) return x == y && leading && other == rank ? x : -1;   // products of each position by itself
@@ -323,9 +367,27 @@ static int result_axis(const Decode *d, MlirOperation op, int axis) {
     nn_attr_i64s(op, "interior", inside, NN_MAX_RANK);
     return list[axis] || other[axis] || inside[axis] ? -1 : axis;
   case NN_OP_gather: return axis_of(d, nn_operand(op, 0)) >= 0 ? -1 : axis;
-  case NN_OP_matmul: return product_axis(d, op);
+  case NN_OP_matmul: return product_axis(op, axis_of(d, nn_operand(op, 0)), axis_of(d, nn_operand(op, 1)));
   default: return nn_op_info(nn_op_of(op))->kind == NN_KIND_MAP ? axis : -1;
   }
+}
+
+static Records result_records(const Decode *d, MlirOperation op) {
+  Records r = common_records(d, op);
+  if (r.axis < 0) return r;
+  if (nn_op_of(op) == NN_OP_reshape) {
+    NnType from = nn_value_type(nn_operand(op, 0)), to = nn_value_type(nn_result(op, 0));
+    int64_t before = r.before, count = 1;
+    for (int i = 0; i < r.axis; i++) before *= from.dim[i];
+    for (int i = 0; i < to.rank; count *= to.dim[i++])
+      if (before % count == 0 && count * to.dim[i] % (before * d->batch) == 0) return (Records){i, before / count};
+    return (Records){-1, 1};
+  }
+  bool depends[2] = {axis_of(d, nn_operand(op, 0)) >= 0};
+  if (nn_op_of(op) == NN_OP_matmul) depends[1] = axis_of(d, nn_operand(op, 1)) >= 0;
+  r.axis = nn_op_of(op) == NN_OP_matmul ? product_axis(op, depends[0] ? r.axis : -1, depends[1] ? r.axis : -1)
+                                        : result_axis(d, op, r.axis);
+  return r;
 }
 
 // Whether an operand that does not depend on the tokens stands for all positions: it is taken at the one.
@@ -363,6 +425,7 @@ static bool compute_one(Decode *d, MlirOperation op, int axis) {
   for (int r = 0; r < n_results; r++) {
     note(d, &d->made, nn_result(op, r), r ? nn_result(nn_value_def(first), r) : first);
     ptr_map_set(&d->axes, nn_result(op, r).ptr, to);
+    note_records(d, nn_result(op, r), result_records(d, op));
   }
   return true;
 }
@@ -425,8 +488,9 @@ static bool add_arguments(Decode *d) {
     note(d, &d->made, v, made);
     dictionaries[kept++] = mlirArrayAttrGetElement(all, a);
     if (!tokens) continue;
-    d->tokens = made, d->length = t.dim[1];
+    d->tokens = made, d->batch = t.dim[0], d->length = t.dim[1];
     ptr_map_set(&d->axes, v.ptr, 1);
+    note_records(d, v, (Records){0, 1});
   }
   int64_t one = 1;
   NnType type = nn_type(NN_I32, 1, &one);
@@ -533,6 +597,8 @@ static bool attempt(Decode *d, int text) {
     mlirOperationDestroy(d->decode);
   }
   ptr_map_free(&d->axes);
+  ptr_map_free(&d->places);
+  free(d->records);
   ptr_map_free(&d->given);
   ptr_map_free(&d->made);
   for (int i = 0; i < NN_MAX_RANK; i++) ptr_map_free(&d->at[i]);
