@@ -1,6 +1,7 @@
 // Drawing one of the tokens that a model gives scores to: by temperature, of the likeliest only (top-k), of those that
 // make up most of the probability (nucleus sampling: Holtzman et al., "The Curious Case of Neural Text Degeneration",
 // 2020).
+#include <math.h>
 #include <stdlib.h>
 
 #include "runtime/runtime.h"
@@ -42,8 +43,16 @@ static double keep_likeliest(double *p, int64_t n, int64_t k) {
   return sum;
 }
 
+// -1: the scores give no probabilities, as in softmax.
+static int64_t likeliest(const double *scores, int64_t n) {
+  int64_t best = next_likeliest(scores, n, -1);
+  for (int64_t i = 0; i < n; i++)
+    if (isnan(scores[i])) return -1;
+  return best >= 0 && isfinite(scores[best]) ? best : -1;
+}
+
 int64_t draw_token(double *scores, int64_t n, const DrawOptions *o, double uniform) {
-  if (o->temperature == 0) return next_likeliest(scores, n, -1);
+  if (o->temperature == 0) return likeliest(scores, n);
   softmax_in_place(scores, n, o->temperature);
   double all = o->top_k > 0 && o->top_k < n ? keep_likeliest(scores, n, o->top_k) : 1;
   if (o->top_p < 1) all = keep_nucleus(scores, n, o->top_p, all);

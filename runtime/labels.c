@@ -80,11 +80,12 @@ void softmax_in_place(double *p, int64_t n, double temperature) {
 }
 
 // The largest that comes after `last` in the order of falling probability, equal ones by number; last -1: the first.
+// -1: there is none, or they are no numbers.
 int64_t next_likeliest(const double *p, int64_t n, int64_t last) {
   int64_t best = -1;
   for (int64_t i = 0; i < n; i++) {
     bool after = last < 0 || p[i] < p[last] || (p[i] == p[last] && i > last);
-    if (after && (best < 0 || p[i] > p[best])) best = i;
+    if (after && !isnan(p[i]) && (best < 0 || p[i] > p[best])) best = i;
   }
   return best;
 }
@@ -94,7 +95,8 @@ void print_classes(const Labels *l, int64_t record, double *scores, int64_t clas
   printf("%lld:", (long long)record);
   for (int64_t k = 0, class = -1; k < count && k < classes; k++) {
     class = next_likeliest(scores, classes, class);
-    if (class < 0) break;   // not numbers
+    if (class < 0 && k == 0) printf(" the scores are not finite numbers");
+    if (class < 0) break;
     printf("%s %lld%s%s %.4f", k ? "," : "", (long long)class, l->n ? " " : "", l->n ? l->names[class] : "",
            scores[class]);
   }

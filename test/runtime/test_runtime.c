@@ -358,6 +358,10 @@ static void test_draw(void) {
                     nearly = {.temperature = 1, .top_p = 1 - 0x1p-53};
   CHECK(draw_token((double[]){0, 0}, 2, &half, 0.9) == 0, "the nucleus goes on behind its share");
   CHECK(draw_token((double[]){0, 0}, 2, &more, 0.9) == 1, "the nucleus ends before its share");
+  const DrawOptions likeliest = {.temperature = 0, .top_p = 1};
+  CHECK(draw_token((double[]){-INFINITY, 1, 2}, 3, &likeliest, 0) == 2, "the likeliest");
+  CHECK(draw_token((double[]){0, 1, NAN}, 3, &likeliest, 0) == -1, "a NaN beside the likeliest");
+  CHECK(draw_token((double[]){-INFINITY, -INFINITY}, 2, &likeliest, 0) == -1, "no token is possible");
   CHECK(draw_token((double[14]){0}, 14, &nearly, 0.999) == 13, "14 times a 14th, which is less than 1 by rounding");
 }
 
