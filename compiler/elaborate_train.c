@@ -308,6 +308,20 @@ static bool predict_argument(Elaborator *e, const AstItem *model, int i, CallArg
   return true;
 }
 
+// Of a tuple or list each element, by its place in it.
+static void add_outputs(Elaborator *e, const AstItem *model, const char *name, const Value *v) {
+  if (v->kind == VALUE_TENSOR) {
+    function_add_output(e, "output", name, value_before_widening(v->tensor));
+  } else if (v->kind == VALUE_LIST) {
+    for (int i = 0; i < v->list.n; i++)
+      add_outputs(e, model, elaborator_format(e, "%s.%d", name, i), &v->list.items[i]);
+  } else {
+    elaborator_error(e, model->name.pos, "'%s' would be an output of model '%s', but is no tensor: found %s", name,
+                     model->name.text, value_describe(e, *v));
+    elaborator_hint(e, "leave it out, or make a tensor of a number: full([], 3)");
+  }
+}
+
 static void add_predictions(Elaborator *e, const AstItem *model, const Value *result) {
   bool labelled = e->n_labels && model == e->main_model;
   const char *name = elaborator_format(e, "output.%s", model->name.text);
@@ -315,11 +329,7 @@ static void add_predictions(Elaborator *e, const AstItem *model, const Value *re
   if (labelled && t.rank > 0 && t.dim[t.rank - 1] != e->n_labels)
     elaborator_error(e, e->labels_pos, "%d labels, the last axis of '%s' has %lld classes", e->n_labels,
                      model->name.text, (long long)t.dim[t.rank - 1]);
-  if (result->kind == VALUE_TENSOR) function_add_output(e, "output", name, value_before_widening(result->tensor));
-  for (int i = 0; result->kind == VALUE_LIST && i < result->list.n; i++)
-    if (result->list.items[i].kind == VALUE_TENSOR)
-      function_add_output(e, "output", elaborator_format(e, "%s.%d", name, i),
-                          value_before_widening(result->list.items[i].tensor));
+  if (result->kind == VALUE_TENSOR || result->kind == VALUE_LIST) add_outputs(e, model, name, result);
   if (e->function->n_outputs == 0 && (model == e->main_model || !find_use(e, model)))
     elaborator_error(e, model->name.pos, "model '%s' must compute a tensor, found %s", model->name.text,
                      value_describe(e, *result));
