@@ -392,10 +392,10 @@ static bool says_its_shapes(Elaborator *e, const AstItem *model) {
 }
 
 static bool has_argument(MlirModule module, const char *name) {
-  char text[512];
+  MlirAttribute wanted = mlirStringAttrGet(mlirModuleGetContext(module), nn_string_ref(name));
   NN_FOREACH_OP (func, mlirModuleGetBody(module))
     for (int a = 0; nn_is(func, "func.func") && a < nn_function_n_args(func); a++)
-      if (!strcmp(nn_arg_str(func, a, ATTR_name, text, sizeof text, ""), name)) return true;
+      if (mlirAttributeEqual(nn_arg_attr(func, a, ATTR_name), wanted)) return true;
   return false;
 }
 

@@ -245,6 +245,9 @@ static void read_string(Lexer *lexer, Token *token) {
   token->pos.length = (int)(lexer->at - start);
 }
 
+// Names of functions, states and files are made of names, in buffers of a few hundred characters.
+enum { MAX_NAME = 100 };
+
 static void read_word(Lexer *lexer, Token *token) {
   const char *start = here(lexer);
   size_t length = 1;
@@ -254,6 +257,10 @@ static void read_word(Lexer *lexer, Token *token) {
   token->pos.length = (int)length;
   for (size_t i = 0; i < COUNT(keywords); i++)
     if (strcmp(keywords[i].spelling, token->text) == 0) token->kind = keywords[i].kind;
+  if (length > MAX_NAME) {
+    diag_error(lexer->diagnostics, token->pos, "a name has at most %d characters, found %zu", MAX_NAME, length);
+    token->kind = TOKEN_ERROR;
+  }
   lexer->at += length;
 }
 

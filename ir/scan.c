@@ -17,11 +17,12 @@ MlirModule nn_module_of(MlirOperation op) {
 }
 
 char *nn_scan_name(const NnScan *scan, const char *suffix) {
-  char name[128];
-  nn_attr_str(scan->body, "sym_name", name, sizeof name, "scan");
-  char *end = strstr(name, "_body");
+  char *name = nn_string_copy(mlirStringAttrGetValue(nn_attribute(scan->body, "sym_name"))),
+       *end = strstr(name, "_body");
   if (end) *end = 0;
-  return text_format("%s_%s", name, suffix);
+  char *made = text_format("%s_%s", name, suffix);
+  free(name);
+  return made;
 }
 
 bool nn_is_scan_body(MlirOperation func) { return nn_has_attr(func, ATTR_scan_body); }

@@ -192,11 +192,12 @@ static void update_averages(const Step *step, NnBuilder *b, const TrainedParam *
     MlirAttribute of = nn_arg_attr(step->s->func, arg, ATTR_average);
     int i = mlirAttributeIsNull(of) ? -1 : ptr_map_get(&place, of.ptr);
     if (i < 0 || nn_value_is_null(step->updated[params[i].arg])) continue;
-    char text[512];
+    char *name = nn_string_copy(mlirStringAttrGetValue(nn_arg_attr(step->s->func, arg, ATTR_name)));
     NnType whole = nn_value_type(mlirBlockGetArgument(nn_function_body(step->s->func), arg));
     MlirValue average = declared_average(step, b, arg, step->updated[params[i].arg]);
     if (step->o->keeps_parts) average = gather(step->o, b, average, whole);
-    signature_add_update(step->s, average, nn_arg_str(step->s->func, arg, ATTR_name, text, sizeof text, ""), arg);
+    signature_add_update(step->s, average, name, arg);
+    free(name);
   }
   ptr_map_free(&place);
 }
