@@ -55,7 +55,7 @@ void nn_vjp_reduce_sum(NnVjp *v) {
   if (v->needed[0] && !nn_value_is_null(v->cotangent[0])) v->operand_cotangent[0] = expanded(v, v->cotangent[0]);
 }
 
-// Elements equal to the maximum share the cotangent equally.
+// Elements equal to the maximum share the cotangent equally. A narrow type may be too small for how many there are.
 void nn_vjp_reduce_max(NnVjp *v) {
   MlirValue g = v->cotangent[0], x = v->operand[0];
   if (!v->needed[0] || nn_value_is_null(g)) return;
@@ -63,8 +63,9 @@ void nn_vjp_reduce_max(NnVjp *v) {
   int64_t axes[NN_MAX_RANK];
   int n = nn_attr_i64s(v->op, "axes", axes, NN_MAX_RANK);
   MlirValue is_max = nn_compare(b, "eq", x, expanded(v, v->result[0]));
-  MlirValue count = nn_reduce(b, NN_OP_reduce_sum, nn_cast(b, is_max, nn_value_dtype(x)), n, axes);
-  MlirValue share = expanded(v, nn_binary(b, NN_OP_div, g, count));
+  NnDtype dtype = nn_value_dtype(x), wide = nn_dtype_wide(dtype);
+  MlirValue count = nn_reduce(b, NN_OP_reduce_sum, nn_cast(b, is_max, wide), n, axes);
+  MlirValue share = expanded(v, nn_cast(b, nn_binary(b, NN_OP_div, nn_cast(b, g, wide), count), dtype));
   v->operand_cotangent[0] = nn_select(b, is_max, share, nn_zeros_like(b, x));
 }
 
