@@ -195,9 +195,14 @@ bool layer_tensor_(LayerCall *c, Value *result) {
       return layer_arg_error(c, 1, "must be an element type such as \"f32\", found \"%s\"", layer_string(c, 1));
     t.dtype = elaborator_element_type(c->e, t.dtype);
   }
+  double most = t.dtype == NN_U8    ? UINT8_MAX
+                : t.dtype == NN_I32 ? INT32_MAX
+                                    : 0x1p53,
+         least = t.dtype == NN_U8    ? 0
+                 : t.dtype == NN_I32 ? INT32_MIN
+                                     : -0x1p53;
   for (int i = 0; i < n; i++)
-    if (!nn_dtype_is_float(t.dtype) &&
-        (values[i] != (double)(int32_t)values[i] || (t.dtype == NN_U8 && !(values[i] >= 0 && values[i] < 256))))
+    if (!nn_dtype_is_float(t.dtype) && !(values[i] == floor(values[i]) && values[i] >= least && values[i] <= most))
       return layer_arg_error(c, 0, "%g does not fit in %s", values[i], nn_dtype_name(t.dtype));
   NnType made = flat;
   made.dtype = t.dtype;
