@@ -34,6 +34,7 @@ static const char *pattern_of(MlirOperation op, char *text, size_t size) {
   case NN_OP_constant: snprintf(text, size, "%.17g", nn_attr_f64(op, "value", 0)); return text;
   case NN_OP_neg: return "-$0";
   case NN_OP_abs: return "fabs($0)";
+  case NN_OP_sign: return "($0 > 0) - ($0 < 0)";
   case NN_OP_exp: return "exp($0)";
   case NN_OP_log: return "log($0)";
   case NN_OP_sqrt: return "sqrt($0)";

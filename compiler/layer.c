@@ -140,7 +140,7 @@ static const LayerInfo layers[] = {
     ROW(amin, "x:tensor, axes:ints=none, keepdims:bool=false", false, "Minimum over axes, all by default."),
     F32_ROW(var, "x:tensor, axes:ints=none, keepdims:bool=false, correction:float=0", false,
             "Variance over axes, all by default, of a population; of a sample with correction=1."),
-    ROW(argmax, "x:tensor, axis:int=-1", false, "Index of the first maximum along an axis."),
+    ROW(argmax, "x:tensor, axis:int=-1", false, "Index of the first maximum along an axis; NaN is largest."),
     ROW(reshape, "x:tensor, shape:ints", false, "Same elements in row-major order; one size may be -1."),
     ROW(flatten, "x:tensor, start:int=1", false, "Joins the axes from `start` on."),
     ROW(transpose, "x:tensor, perm:ints=none", false, "Permutes axes; the last two are swapped by default."),

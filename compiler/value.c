@@ -1,6 +1,7 @@
 // Values of the language at compile time, and its operators on any mix of numbers and tensors.
 #include "compiler/elaborate_internal.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -187,6 +188,26 @@ bool value_broadcast_shape(const NnType *x, const NnType *y, NnType *out) {
   return nn_type_is_representable(out);
 }
 
+// floor(x / y), or what that leaves of x: of an infinite y, for which x - 0 y is NaN, x, and y more where the signs
+// differ.
+static MlirValue divided(NnBuilder *b, bool rest, MlirValue x, MlirValue y, bool may_be_infinite) {
+  bool is_float = nn_dtype_is_float(nn_value_dtype(x));
+  MlirValue quotient = nn_binary(b, NN_OP_div, x, y), inside, differ;
+  if (is_float) quotient = nn_unary(b, NN_OP_floor, quotient);
+  MlirValue left = rest ? nn_binary(b, NN_OP_sub, x, nn_binary(b, NN_OP_mul, quotient, y)) : quotient;
+  if (!is_float || !may_be_infinite) return left;
+  NnDtype t = nn_value_dtype(x);   // the largest number, as a schedule has no infinities
+  double most = t == NN_F64 ? DBL_MAX : t == NN_F32 ? FLT_MAX : t == NN_BF16 ? 0x1.fep127 : 65504;
+  MlirValue largest = nn_constant_like(b, y, most);
+  inside = nn_binary(b, NN_OP_and, nn_compare(b, "gt", nn_unary(b, NN_OP_abs, y), largest),
+                     nn_compare(b, "le", nn_unary(b, NN_OP_abs, x), largest));
+  differ = nn_compare(b, "lt", nn_binary(b, NN_OP_mul, nn_unary(b, NN_OP_sign, x), nn_unary(b, NN_OP_sign, y)),
+                      nn_constant_like(b, x, 0));
+  MlirValue more = nn_select(b, differ, y, nn_constant_like(b, y, 0));
+  if (rest) return nn_select(b, inside, nn_binary(b, NN_OP_add, x, more), left);
+  return nn_select(b, nn_binary(b, NN_OP_and, inside, differ), nn_constant_like(b, x, -1), left);
+}
+
 static bool tensor_binary(Elaborator *e, AstPos pos, Operator op, Value x, Value y, Value *result) {
   NnBuilder *b = elaborator_builder(e);
   bool logical = op == AND || op == OR;
@@ -205,10 +226,7 @@ static bool tensor_binary(Elaborator *e, AstPos pos, Operator op, Value x, Value
     return true;
   }
   if (op == FLOORDIV || op == MOD) {
-    MlirValue quotient = nn_binary(b, NN_OP_div, side[0], side[1]);
-    if (nn_dtype_is_float(dtype)) quotient = nn_unary(b, NN_OP_floor, quotient);
-    MlirValue whole = nn_binary(b, NN_OP_mul, quotient, side[1]);
-    *result = value_tensor(op == MOD ? nn_binary(b, NN_OP_sub, side[0], whole) : quotient);
+    *result = value_tensor(divided(b, op == MOD, side[0], side[1], y.kind == VALUE_TENSOR));
     return true;
   }
   *result = value_tensor(nn_binary(b, operators[op].op, side[0], side[1]));

@@ -29,6 +29,7 @@ def pairs(values):
 
 FEW = [-INF, -2, -1, -0.0, 0.0, 0.5, 1, 3, INF, NAN]
 X, Y = pairs(FEW)
+DIVIDENDS, DIVISORS = [-3.5, -2, 0.5, 1, 3, NAN], [-3.5, -2, 0.5, 1, 3, INF, -INF, NAN]
 ONE_ZERO = [v for v in COMMON if math.copysign(1, v) > 0 or v != 0]   # on a GPU the sine of -0 is 0
 # quotients from small ones to those that no number of either type holds exactly
 QUOTIENTS = [(a, b) for a in (-7.5, 7.5, 1e6, -1e8, 16777217 * 3.7, 1e15, -1e30) for b in (3.1, -0.3, 1e-3, 7, 1e5)] + [(1e-20, 3e-21), (3e38, 7e36), (1e-3, 3e38), (5, 5), (1, 3e-20)]
@@ -164,7 +165,8 @@ CASES = [
     ('add', 'x + y', torch.add, X, Y),
     ('multiply', 'x * y', torch.mul, X, Y),
     ('divide', 'x / y', torch.div, X, Y),
-    ('remainder', 'x % y', torch.remainder, *pairs([-3.5, -2, 0.5, 1, 3])),
+    ('remainder', 'x % y', torch.remainder, [v for v in DIVIDENDS for _ in DIVISORS], DIVISORS * len(DIVIDENDS)),
+    ('floor_divide', 'x // y', lambda x, y: torch.div(x, y, rounding_mode='floor'), [v for v in DIVIDENDS for _ in DIVISORS], DIVISORS * len(DIVIDENDS)),
     ('power', 'x ** y', torch.pow, X, Y),
     ('power_0', 'x ** 0', lambda x: x ** 0, COMMON),
     ('power_1', 'x ** 1', lambda x: x ** 1, COMMON),

@@ -185,7 +185,7 @@ static void argmax(MlirOperation operation, const Tensor *x, Tensor *y) {
     for (int64_t j = 0; j < x->type.dim[axis]; j++) {
       full[axis] = j;
       double value = x->data[ravel(&x->type, full)];
-      if (j > 0 && value <= best) continue;
+      if (j > 0 && (value <= best || isnan(best))) continue;
       best = value;
       y->data[i] = (double)j;
     }
