@@ -53,6 +53,22 @@ OnnxName onnx_new_name(OnnxGraph *g) {
   return g->names[i];
 }
 
+// An input, weight or output, which are found by their names: the path that the program gives it, with a number behind
+// where another has that already.
+static OnnxName public_name(OnnxGraph *g, MlirAttribute path, const char *otherwise) {
+  char *own = mlirAttributeIsNull(path) ? copy_string(otherwise) : nn_string_copy(mlirStringAttrGetValue(path)),
+       *name = copy_string(own);
+  for (int k = 2, i = 0; i < g->n_names; i++) {
+    if (strcmp(g->names[i], name) != 0) continue;
+    free(name);
+    name = text_format("%s_%d", own, k++);
+    i = -1;   // from the beginning
+  }
+  free(own);
+  int i = keep_name(g, name);
+  return g->names[i];
+}
+
 void onnx_set_name(OnnxGraph *g, MlirValue v, OnnxName name) {
   ptr_map_set(&g->values, v.ptr, keep_name(g, copy_string(name)));
 }
@@ -183,18 +199,18 @@ OnnxName onnx_range(OnnxGraph *g, NnDtype dtype, int64_t first, int64_t n) {
 }
 
 // The tensor of a weight file, of the parameter's type or one that is converted into it.
-static bool add_weight(OnnxGraph *g, const Safetensors *file, OnnxName name, const NnType *type) {
-  const SafetensorsEntry *e = safetensors_find(file, name);
+static bool add_weight(OnnxGraph *g, const Safetensors *file, const char *path, OnnxName name, const NnType *type) {
+  const SafetensorsEntry *e = safetensors_find(file, path);
   NncDtype dtype;
   if (!e) {
-    safetensors_report_missing(file, name, "");
+    safetensors_report_missing(file, path, "");
     return false;
   }
   bool fits = e->rank == type->rank && safetensors_dtype(e->dtype, &dtype) &&
               dtype_convertible(dtype, (NncDtype)type->dtype);
   for (int i = 0; fits && i < e->rank; i++) fits = e->dim[i] == type->dim[i];
   if (!fits) {
-    report_error("%s: %s is of another type or shape than the parameter", file->path, name);
+    report_error("%s: %s is of another type or shape than the parameter", file->path, path);
     return false;
   }
   int64_t n = nn_type_elements(type), bytes = nn_type_bytes(type);
@@ -231,14 +247,17 @@ static void add_value(Text *t, int field, OnnxName name, const NnType *type) {
 static bool add_arguments(OnnxGraph *g, MlirOperation func, const Safetensors *weights) {
   bool ok = true;
   for (int a = 0; a < nn_function_n_args(func) && ok; a++) {
-    char role[16], name[512];
+    char role[16];
     MlirValue v = mlirBlockGetArgument(nn_function_body(func), a);
+    MlirAttribute path = nn_arg_attr(func, a, ATTR_name);
     NnType type = nn_value_type(v);
     nn_arg_str(func, a, ATTR_role, role, sizeof role, "");
-    onnx_set_name(g, v, nn_arg_str(func, a, ATTR_name, name, sizeof name, "random"));
+    onnx_set_name(g, v, public_name(g, path, "random"));
     bool weight = strcmp(role, "param") == 0 || strcmp(role, "state") == 0;
-    if (weight && weights) ok = add_weight(g, weights, onnx_name_of(g, v), &type);
+    char *own = weight && weights ? nn_string_copy(mlirStringAttrGetValue(path)) : NULL;
+    if (own) ok = add_weight(g, weights, own, onnx_name_of(g, v), &type);
     else add_value(&g->parts.inputs, GRAPH_INPUT, onnx_name_of(g, v), &type);
+    free(own);
   }
   return ok;
 }
@@ -310,14 +329,14 @@ void onnx_end_body(OnnxGraph *g, const OnnxParts *around, Text *attributes) {
 static void add_results(OnnxGraph *g, MlirOperation func) {
   MlirOperation ret = nn_function_return(func);
   for (int r = 0; r < nn_function_n_results(func); r++) {
-    char role[16], name[512];
+    char role[16];
     MlirValue v = mlirOperationGetOperand(ret, r);
     NnType type = nn_value_type(v);
     if (strcmp(nn_result_str(func, r, ATTR_role, role, sizeof role, ""), "output") != 0) continue;
     OnnxName from = onnx_name_of(g, v);
-    OnnxName to = nn_result_str(func, r, ATTR_name, name, sizeof name, "output");
+    OnnxName to = public_name(g, nn_result_attr(func, r, ATTR_name), "output");
     onnx_nodes(g, "Identity", 1, &from, 1, &to, NULL);
-    add_value(&g->parts.outputs, GRAPH_OUTPUT, name, &type);
+    add_value(&g->parts.outputs, GRAPH_OUTPUT, to, &type);
   }
 }
 
