@@ -367,7 +367,18 @@ static OnnxName softmax(const Place *p, const char *type) {
   return onnx_node(p->g, type, 1, (OnnxName[]){name_of_operand(p, 0)}, &attributes);
 }
 
+// LayerNormalization computes mean and variance in f32, and need not know more: of f64 they are nodes of their own.
+static OnnxName layernorm_wide(const Place *p) {
+  OnnxName x = name_of_operand(p, 0), last = onnx_ints(p->g, 1, (int64_t[]){-1});
+  OnnxName off = onnx_binary(p->g, "Sub", x, onnx_binary(p->g, "ReduceMean", x, last));
+  OnnxName var = onnx_binary(p->g, "ReduceMean", onnx_binary(p->g, "Mul", off, off), last);
+  var = onnx_binary(p->g, "Add", var, onnx_number(p->g, NN_F64, nn_attr_f64(p->op, "eps", 1e-5)));
+  OnnxName y = onnx_binary(p->g, "Div", off, onnx_unary(p->g, "Sqrt", var));
+  return onnx_binary(p->g, "Add", onnx_binary(p->g, "Mul", y, name_of_operand(p, 1)), name_of_operand(p, 2));
+}
+
 static OnnxName layernorm(const Place *p) {
+  if (p->y.dtype == NN_F64) return layernorm_wide(p);
   Text attributes = {0};
   onnx_attribute_int(&attributes, "axis", -1);
   onnx_attribute_float(&attributes, "epsilon", nn_attr_f64(p->op, "eps", 1e-5));
@@ -425,6 +436,7 @@ bool onnx_op(OnnxGraph *g, MlirOperation op, OnnxName *results, const char **why
   int n = (int)mlirOperationGetNumOperands(op);
   if (n) p.x = nn_value_type(nn_operand(op, 0));
   const char *type = node_type(nn_op_of(op));
+  if (nn_op_of(op) == NN_OP_relu && p.x.dtype == NN_U8) type = "Identity";   // Relu has no bytes
   if (type) {
     OnnxName inputs[3];
     for (int i = 0; i < n; i++) inputs[i] = name_of_operand(&p, i);
