@@ -10,7 +10,8 @@ typedef struct Range {
   double low, high;   // of a float that may be anything, NaN too: the infinities
 } Range;
 
-// What a condition says of a value, in the arm of `select` that is looked at.
+// What a condition says of a value, in the arm of `select` that is looked at: of each element by itself, so that
+// nothing is known of what moves elements or joins them.
 typedef struct Known {
   MlirValue value;
   Range range;
@@ -44,9 +45,10 @@ static bool is_remainder(MlirOperation sub, double *of) {
   MlirOperation product = nn_value_def(nn_operand(sub, 1));
   if (nn_op_of(product) != NN_OP_mul) return false;
   MlirOperation quotient = nn_value_def(nn_operand(product, 0));
+  double factor;
   return nn_op_of(quotient) == NN_OP_div && mlirValueEqual(nn_operand(quotient, 0), nn_operand(sub, 0)) &&
-         nn_splat_value(nn_operand(quotient, 1), of) && *of >= 1 && nn_splat_value(nn_operand(product, 1), of) &&
-         !nn_dtype_is_float(nn_value_dtype(nn_operand(sub, 0)));
+         nn_splat_value(nn_operand(quotient, 1), of) && *of >= 1 && nn_splat_value(nn_operand(product, 1), &factor) &&
+         factor == *of && !nn_dtype_is_float(nn_value_dtype(nn_operand(sub, 0)));
 }
 
 static Range of_binary(NnOp kind, NnDtype t, Range x, Range y) {
@@ -104,7 +106,7 @@ static Range of_argument(MlirValue v, int *left) {
   int arg = nn_value_index(v);
   if (mlirOperationIsNull(func)) return all;   // of a block that is being made
   int64_t limit = nn_arg_i64(func, arg, ATTR_limit, 0);
-  if (limit > 0) return (Range){0, (double)limit - 1};
+  if (limit > 0) return both(all, (Range){0, (double)limit - 1});
   if (!nn_is_scan_body(func)) return all;
   MlirBlock functions = mlirModuleGetBody(nn_module_of(func));
   NN_FOREACH_OP (f, functions) {
@@ -141,7 +143,7 @@ static Range of_result(MlirOperation op, NnDtype t, const Known *known, int *lef
   case NN_OP_cumulative:
     nn_attr_str(op, "kind", kind, sizeof kind, "");
     if (!strncmp(kind, "arg", 3)) return below(op, t);
-    x = range_of(nn_operand(op, 0), known, left);
+    x = range_of(nn_operand(op, 0), NULL, left);
     c = (double)nn_result_type(op, 0).dim[nn_attr_i64(op, "axis", 0)];
     if (strcmp(kind, "sum") || nn_dtype_is_float(t) || !is_bounded(x)) return all;
     return in_type(t, fmin(x.low, c * x.low), fmax(x.high, c * x.high));
@@ -149,22 +151,22 @@ static Range of_result(MlirOperation op, NnDtype t, const Known *known, int *lef
   case NN_OP_reshape:
   case NN_OP_transpose:
   case NN_OP_slice:
-  case NN_OP_stop_gradient:
   case NN_OP_reduce_max:
   case NN_OP_gather:
-  case NN_OP_take_along: return range_of(nn_operand(op, 0), known, left);
+  case NN_OP_take_along: return range_of(nn_operand(op, 0), NULL, left);
   case NN_OP_concat:
-    x = range_of(nn_operand(op, 0), known, left);
+    x = range_of(nn_operand(op, 0), NULL, left);
     for (int i = 1; i < (int)mlirOperationGetNumOperands(op); i++)
-      x = either(x, range_of(nn_operand(op, i), known, left));
+      x = either(x, range_of(nn_operand(op, i), NULL, left));
     return x;
   case NN_OP_pad:
     c = nn_attr_f64(op, "value", 0);
-    return either(range_of(nn_operand(op, 0), known, left), isfinite(c) ? in_type(t, c, c) : all);
+    return either(range_of(nn_operand(op, 0), NULL, left), isfinite(c) ? in_type(t, c, c) : all);
+  case NN_OP_stop_gradient: return range_of(nn_operand(op, 0), known, left);
   case NN_OP_floor: x = range_of(nn_operand(op, 0), known, left); return in_type(t, floor(x.low), floor(x.high));
   case NN_OP_cast:
     x = range_of(nn_operand(op, 0), known, left);
-    if (!is_bounded(x)) return all;
+    if (!is_bounded(x) || t == NN_I1) return all;
     return nn_dtype_is_float(t) ? in_type(t, x.low, x.high) : in_type(t, trunc(x.low), trunc(x.high));
   case NN_OP_select: return of_select(op, known, left);
   case NN_OP_sub:
