@@ -139,6 +139,7 @@ static bool start_values(Training *t) {
     return false;
   }
   t->s.seed = (uint64_t)t->run.state.seed;
+  if (!t->has_eval) t->run.state.eval_due = 0;   // the program had one when it was interrupted
   return arena_push_persistent(&t->s.arena);
 }
 
@@ -349,6 +350,7 @@ static bool evaluate(Training *t) {
   }
   metrics_free(&m);
   t->run.state.eval_due = stopped;
+  t->run.stop |= stopped;   // ranks end here, before another step
   return ok || stopped;
 }
 
@@ -428,7 +430,7 @@ static void print_wait(DataWait w, double seconds) {
 // The exit status.
 static int train_loop(Training *t) {
   double epochs = (double)t->run.total / (double)t->run.steps_per_epoch;
-  bool due = t->run.state.eval_due && t->has_eval, evaluated = due, saved = false;
+  bool due = t->run.state.eval_due, evaluated = due, saved = false;
   if (due && !evaluate(t)) return EXIT_DIAGNOSTIC;
   progress_start(&t->progress, t->run.state.step, t->run.total, t->o.print_every, t->o.quiet);
   int64_t end = t->o.stop_at > 0 && t->o.stop_at < t->run.total ? t->o.stop_at : t->run.total;
@@ -482,7 +484,7 @@ static int train_loop(Training *t) {
 static int train(Training *t) {
   bool ok = ranks_agree(open_training(t)) && ranks_start_alike(t) && session_join(&t->s);
   if (!ok) return EXIT_DIAGNOSTIC;
-  if (t->run.state.step >= t->run.total && !(t->run.state.eval_due && t->has_eval)) {
+  if (t->run.state.step >= t->run.total && !t->run.state.eval_due) {
     if (is_first_rank())
       printf("step %lld of %lld: nothing left to do\n", (long long)t->run.state.step, (long long)t->run.total);
     return EXIT_DONE;
