@@ -208,6 +208,16 @@ static MlirValue divided(NnBuilder *b, bool rest, MlirValue x, MlirValue y, bool
   return nn_select(b, nn_binary(b, NN_OP_and, inside, differ), nn_constant_like(b, x, -1), left);
 }
 
+// A power of integers whose exponent is known: products of squares, in place of those for all bits that it might have.
+static MlirValue power_of_integers(NnBuilder *b, MlirValue x, int64_t exponent) {
+  MlirValue power = nn_null_value();
+  for (; exponent > 0; exponent /= 2) {
+    if (exponent % 2) power = nn_value_is_null(power) ? x : nn_binary(b, NN_OP_mul, power, x);
+    if (exponent > 1) x = nn_binary(b, NN_OP_mul, x, x);
+  }
+  return power;
+}
+
 static bool tensor_binary(Elaborator *e, AstPos pos, Operator op, Value x, Value y, Value *result) {
   NnBuilder *b = elaborator_builder(e);
   bool logical = op == AND || op == OR;
@@ -227,6 +237,10 @@ static bool tensor_binary(Elaborator *e, AstPos pos, Operator op, Value x, Value
   }
   if (op == FLOORDIV || op == MOD) {
     *result = value_tensor(divided(b, op == MOD, side[0], side[1], y.kind == VALUE_TENSOR));
+    return true;
+  }
+  if (op == POW && !nn_dtype_is_float(dtype) && y.kind == VALUE_INT && y.i > 0) {
+    *result = value_tensor(power_of_integers(b, side[0], y.i));
     return true;
   }
   *result = value_tensor(nn_binary(b, operators[op].op, side[0], side[1]));

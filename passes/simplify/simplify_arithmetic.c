@@ -269,23 +269,12 @@ static MlirValue rule_div(const Rule *r) {
   return nn_binary(&b, NN_OP_mul, r->x, nn_constant_like(&b, r->x, 1 / r->c));
 }
 
-// By squares, each half as often as the one before.
-static MlirValue power_of_integers(const Rule *r) {
-  NnBuilder b = rewrite_builder(r->op);
-  MlirValue power = none(), square = r->x;
-  for (int left = (int)r->c; left > 0; left /= 2) {
-    if (left % 2) power = nn_value_is_null(power) ? square : nn_binary(&b, NN_OP_mul, power, square);
-    if (left > 1) square = nn_binary(&b, NN_OP_mul, square, square);
-  }
-  return power;
-}
-
 static MlirValue rule_pow(const Rule *r) {
   if (!r->has_c) return none();
   if (r->c == 0) return constant(r->op, 1);
   if (r->c == 1) return r->x;
   if (r->c == 2) return rebuilt(r, NN_OP_mul, r->x, r->x);
-  return !r->is_float && r->c > 0 && r->c <= 64 ? power_of_integers(r) : none();
+  return none();
 }
 
 static MlirValue rule_unary(const Rule *r) {
