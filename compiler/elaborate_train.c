@@ -316,9 +316,8 @@ static void add_outputs(Elaborator *e, const AstItem *model, const char *name, c
     for (int i = 0; i < v->list.n; i++)
       add_outputs(e, model, elaborator_format(e, "%s.%d", name, i), &v->list.items[i]);
   } else {
-    elaborator_error(e, model->name.pos, "'%s' would be an output of model '%s', but is no tensor: found %s", name,
-                     model->name.text, value_describe(e, *v));
-    elaborator_hint(e, "leave it out, or make a tensor of a number: full([], 3)");
+    elaborator_warning(e, model->name.pos, "there is no '%s': an output is a tensor, found %s", name,
+                       value_describe(e, *v));
   }
 }
 

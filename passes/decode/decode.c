@@ -25,7 +25,7 @@ typedef struct Cache {
   MlirValue whole;               // in @predict: the keys or values of all positions, or what other inputs decide
 } Cache;
 
-// Where a value has the records of the batch: along an axis, each of them as often as `before` in a row.
+// Where a value has the records of the batch: along an axis, all of them `before` times, one after the other.
 typedef struct Records {
   int axis;   // -1: nowhere that is known
   int64_t before;
