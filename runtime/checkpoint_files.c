@@ -45,10 +45,11 @@ bool checkpoint_lock(const char *path, CheckpointLock *lock) {
       report_holder(path, lock->fd);
       break;
     }
-    int n = snprintf(pid, sizeof pid, "%lld\n", (long long)getpid());
-    if (is_same_file(lock->fd, lock->path) && ftruncate(lock->fd, 0) == 0) {
-      ssize_t written = pwrite(lock->fd, pid, (size_t)n, 0);   // on a full disk it stays empty
-      (void)written;
+    if (is_same_file(lock->fd, lock->path)) {
+      int n = snprintf(pid, sizeof pid, "%lld\n", (long long)getpid());
+      // on a full disk it stays empty, and the holder unknown
+      bool named = ftruncate(lock->fd, 0) == 0 && pwrite(lock->fd, pid, (size_t)n, 0) == n;
+      (void)named;
       return true;
     }
     close(lock->fd);

@@ -2,7 +2,7 @@
 // that the state after a loss of power at any moment can be made from it (tools/torture). Set by the environment:
 //
 //   FAULT_CALL=NAME   open, tmpfile, proc, allocate, read, write, sync, sync_folder, link, rename, chmod, or any: the
-//                     calls that count
+//                     calls that count; truncate, by its name alone
 //   FAULT_PATH=TEXT   of open to write, those alone whose path has this in it, and the files that they open
 //   FAULT_AT=N        the first of them that goes wrong, from 1
 //   FAULT_TIMES=N     how many do (default 1; 0: all from there on)
@@ -161,6 +161,8 @@ int posix_fallocate(int fd, off_t at, off_t n) {
 }
 
 int ftruncate(int fd, off_t n) {
+  read_settings();
+  if (s.call && strcmp(s.call, "truncate") == 0 && strikes_file("truncate", fd)) return -1;
   int status = REAL(ftruncate)(fd, n);
   if (!status && followed(fd)) note("size %d %lld\n", s.file_of[fd], (long long)n);
   return status;
