@@ -35,9 +35,11 @@ static const Machine generic = {
 
 // Operators new and delete, with and without a size, of what is linked with an executable. In a process of others,
 // which a library is loaded into, they stay as they are.
-// They reach oneDNN as long as the linker reads what it is linked with: not with --allow-shlib-undefined.
+// Exported by name: whether a linker sees that oneDNN calls them depends on what it reads of oneDNN's own libraries.
 static const char kept_blocks[] = "-Wl,-u,nnc_operator_new,--defsym=_Znwm=nnc_operator_new,"
-                                  "--defsym=_ZdlPv=nnc_operator_delete,--defsym=_ZdlPvm=nnc_operator_delete";
+                                  "--defsym=_ZdlPv=nnc_operator_delete,--defsym=_ZdlPvm=nnc_operator_delete,"
+                                  "--export-dynamic-symbol=_Znwm,--export-dynamic-symbol=_ZdlPv,"
+                                  "--export-dynamic-symbol=_ZdlPvm";
 
 static const char *library_isa(const HostCpu *c) {
   return c->vector_bytes == 64 ? "avx512_core" : c->vector_bytes == 32 ? "avx2" : "sse41";
