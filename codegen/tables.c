@@ -80,6 +80,8 @@ static void add_argument(Text *t, MlirOperation func, int arg) {
   free(average);
   int64_t limit = nn_arg_i64(func, arg, ATTR_limit, 0);
   if (limit) text_add(&extra, ",.limit=%lld", (long long)limit);
+  int64_t besides = nn_arg_i64(func, arg, ATTR_besides, 0);
+  if (besides) text_add(&extra, ",.besides=%lld", (long long)besides);
   MlirAttribute whole = nn_arg_attr(func, arg, ATTR_whole);
   if (!mlirAttributeIsNull(whole)) text_add(&extra, ",.whole=true");
   if (!mlirAttributeIsNull(nn_arg_attr(func, arg, ATTR_carried))) text_add(&extra, ",.carried=true");

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "compiler/elaborate_internal.h"
+#include "ir/ops/ops.h"
 #include "support/alloc.h"
 #include "support/ptr_map.h"
 
@@ -310,60 +311,91 @@ static void materialise_key(Elaborator *e, MlirValue rng, int row, MlirValue key
   mlirValueReplaceAllUsesOfWith(key, nn_reshape(&b, cut, 1, &words));
 }
 
-static int64_t index_limit(MlirModule module, MlirValue x, int depth);
+// What an integer input may hold. rows 0: anything so far; below 0: anything, as what is ignored differs from use to
+// use.
+typedef struct Limit {
+  int64_t rows;      // [0, rows)
+  int64_t besides;   // and this; 0: no other
+} Limit;
+
+static Limit index_limit(MlirModule module, MlirValue x, int depth);
+
+// What two uses allow both. Two that ignore different labels are no limit.
+static Limit meet(Limit x, Limit y) {
+  if (x.rows == 0 || y.rows < 0) return y;
+  if (y.rows == 0 || x.rows < 0) return x;
+  if (x.besides && y.besides && x.besides != y.besides) return (Limit){-1, 0};
+  return (Limit){x.rows < y.rows ? x.rows : y.rows, x.besides && y.besides ? x.besides : 0};
+}
 
 // The largest of the limits of x's columns, where every one selects: categories, each with a table of its own.
-static int64_t limit_of_columns(MlirModule module, MlirValue x) {
+static Limit limit_of_columns(MlirModule module, MlirValue x) {
   NnType type = nn_value_type(x);
-  if (type.rank == 0) return 0;
+  if (type.rank == 0) return (Limit){0};
   int64_t most = 0, n = type.dim[type.rank - 1], found = 0, starts[NN_MAX_RANK];
   bool *selects = allocate_array((size_t)n, 1);
   NN_FOREACH_USE (use, x) {
     MlirOperation op = mlirOpOperandGetOwner(use);
     if (nn_op_of(op) != NN_OP_slice) continue;
     NnType part = nn_value_type(mlirOperationGetResult(op, 0));
-    int64_t limit = nn_type_elements(&part) == nn_type_elements(&type) / n && part.dim[part.rank - 1] == 1
-                        ? index_limit(module, mlirOperationGetResult(op, 0), 1)
-                        : 0;
-    if (limit == 0) continue;
+    Limit limit = {0};
+    if (nn_type_elements(&part) == nn_type_elements(&type) / n && part.dim[part.rank - 1] == 1)
+      limit = index_limit(module, mlirOperationGetResult(op, 0), 1);
+    if (limit.rows <= 0 || limit.besides) continue;
     nn_attr_i64s(op, "starts", starts, NN_MAX_RANK);
-    if (limit > most) most = limit;
+    if (limit.rows > most) most = limit.rows;
     found += !selects[starts[type.rank - 1]];
     selects[starts[type.rank - 1]] = true;
   }
   free(selects);
-  return found == n ? most : 0;
+  return (Limit){found == n ? most : 0, 0};
+}
+
+// `where(x == number, other, x)`, or the same with `!=`: what takes a number out of x, and that number.
+static bool takes_out(MlirOperation select, MlirValue x, double *number) {
+  char text[4];
+  MlirOperation compare = nn_value_def(mlirOperationGetOperand(select, 0));
+  bool same = mlirValueEqual(mlirOperationGetOperand(select, 2), x);
+  return !mlirOperationIsNull(compare) && nn_op_of(compare) == NN_OP_compare &&
+         mlirValueEqual(mlirOperationGetOperand(compare, 0), x) &&
+         !strcmp(nn_attr_str(compare, "predicate", text, sizeof text, ""), same ? "eq" : "ne") &&
+         nn_splat_value(mlirOperationGetOperand(compare, 1), number);
+}
+
+// What one use lets x be. `operand`: which one x is.
+static Limit limit_of_use(MlirModule module, MlirOperation op, int operand, MlirValue x, int depth) {
+  NnOp kind = nn_op_of(op);
+  double number;
+  if (kind == NN_OP_gather || kind == NN_OP_cross_entropy || kind == NN_OP_take_along) {
+    NnType table = nn_value_type(mlirOperationGetOperand(op, 0));
+    int axis = kind == NN_OP_gather ? 0 : kind == NN_OP_take_along ? (int)nn_attr_i64(op, "axis", 0) : table.rank - 1;
+    return (Limit){operand == 1 ? table.dim[axis] : 0, 0};
+  }
+  if (kind == NN_OP_scatter_add || kind == NN_OP_scatter_max)
+    return (Limit){operand == 1 ? nn_attr_i64(op, "rows", 0) : 0, 0};
+  if (kind == NN_OP_cast || kind == NN_OP_reshape || kind == NN_OP_transpose || kind == NN_OP_broadcast)
+    return index_limit(module, mlirOperationGetResult(op, 0), depth + 1);
+  if (kind == NN_OP_select && operand > 0 && takes_out(op, x, &number)) {
+    Limit limit = index_limit(module, mlirOperationGetResult(op, 0), depth + 1);
+    if (limit.rows > 0 && !(number >= 0 && number < (double)limit.rows)) limit.besides = (int64_t)number;
+    return limit;
+  }
+  NnScan scan;
+  if (kind == NN_OP_NONE && nn_has_attr(op, ATTR_scan) && nn_scan_called(module, op, &scan))
+    return index_limit(module, mlirBlockGetArgument(nn_function_body(scan.body), operand), depth + 1);
+  return (Limit){0};
 }
 
 // The rows of the smallest table, or the classes, that x selects of, unchanged or cast, reshaped, transposed or
-// broadcast; 0: none.
-static int64_t index_limit(MlirModule module, MlirValue x, int depth) {
-  NnType type = nn_value_type(x);
-  int64_t least = depth ? 0 : limit_of_columns(module, x);
-  if (nn_dtype_is_float(type.dtype) || depth > 16) return 0;
+// broadcast, or without labels that are ignored.
+static Limit index_limit(MlirModule module, MlirValue x, int depth) {
+  if (nn_dtype_is_float(nn_value_dtype(x)) || depth > 16) return (Limit){0};
+  Limit all = depth ? (Limit){0} : limit_of_columns(module, x);
   NN_FOREACH_USE (use, x) {
-    MlirOperation op = mlirOpOperandGetOwner(use);
-    NnOp kind = nn_op_of(op);
-    int64_t limit = 0;
-    if (kind == NN_OP_gather || kind == NN_OP_cross_entropy) {
-      if (mlirOpOperandGetOperandNumber(use) != 1) continue;
-      NnType table = nn_value_type(mlirOperationGetOperand(op, 0));
-      limit = table.dim[kind == NN_OP_gather ? 0 : table.rank - 1];
-    } else if (kind == NN_OP_scatter_add || kind == NN_OP_scatter_max) {
-      if (mlirOpOperandGetOperandNumber(use) != 1) continue;
-      limit = nn_attr_i64(op, "rows", 0);
-    } else if (kind == NN_OP_cast || kind == NN_OP_reshape || kind == NN_OP_transpose || kind == NN_OP_broadcast) {
-      limit = index_limit(module, mlirOperationGetResult(op, 0), depth + 1);
-    } else if (kind == NN_OP_NONE && nn_has_attr(op, ATTR_scan)) {
-      NnScan scan;
-      if (nn_scan_called(module, op, &scan))
-        limit = index_limit(module,
-                            mlirBlockGetArgument(nn_function_body(scan.body), mlirOpOperandGetOperandNumber(use)),
-                            depth + 1);
-    }
-    if (limit && (!least || limit < least)) least = limit;
+    int operand = (int)mlirOpOperandGetOperandNumber(use);
+    all = meet(all, limit_of_use(module, mlirOpOperandGetOwner(use), operand, x, depth));
   }
-  return least;
+  return all;
 }
 
 static MlirValue add_argument(MlirOperation func, NnType type, MlirLocation loc) {
@@ -391,11 +423,12 @@ static void write_arguments(Elaborator *e, Function *f, MlirOperation func, int 
   PtrMap argument_of = {0};
   MlirAttribute *dictionaries = elaborator_alloc(e, sizeof *dictionaries * (size_t)(f->n_inputs + f->n_slots + 1));
   for (int i = 0; i < f->n_inputs; i++, n++) {
-    int64_t limit = index_limit(e->module, f->inputs[i].value, 0);
-    NnAttr attrs[10] = {NN_STR(ATTR_role, "input"), NN_STR(ATTR_name, f->inputs[i].name)};
+    Limit limit = index_limit(e->module, f->inputs[i].value, 0);
+    NnAttr attrs[11] = {NN_STR(ATTR_role, "input"), NN_STR(ATTR_name, f->inputs[i].name)};
     const Staging *staging = f->inputs[i].staging;
     int n_attrs = 2;
-    if (limit) attrs[n_attrs++] = NN_I64(ATTR_limit, limit);
+    if (limit.rows > 0) attrs[n_attrs++] = NN_I64(ATTR_limit, limit.rows);
+    if (limit.rows > 0 && limit.besides) attrs[n_attrs++] = NN_I64(ATTR_besides, limit.besides);
     if (f->inputs[i].drawn) attrs[n_attrs++] = NN_STR(ATTR_init, f->inputs[i].drawn);
     if (f->inputs[i].whole) attrs[n_attrs++] = NN_BOOL(ATTR_whole, true);
     if (staging && staging->csr) attrs[n_attrs++] = NN_BOOL(ATTR_csr, true);

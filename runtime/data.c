@@ -76,15 +76,14 @@ static bool check_record(const NncTensor *input, const Column *c) {
 }
 
 bool column_check_limit(const Column *c, const NncTensor *input, int64_t record, const char *values) {
-  int64_t element = dtype_bytes(c->dtype), value, byte, low, high;
+  int64_t element = dtype_bytes(c->dtype), value, byte;
   int64_t i = tensor_find_outside(input, c->dtype, values, c->record_bytes / element, &value);
   if (i < 0) return true;
   const char *path = data_place(c, record, i * element, &byte);
-  char place[48] = "";
+  char place[48] = "", bounds[96];
   if (byte >= 0) snprintf(place, sizeof place, " (byte %lld)", (long long)byte);
-  tensor_bounds(input, &low, &high);
-  report_error("%s: record %lld%s: %s %lld is outside of %lld..%lld", path, (long long)(c->first_record + record),
-               place, input->name, (long long)value, (long long)low, (long long)high);
+  report_error("%s: record %lld%s: %s %lld is outside of %s", path, (long long)(c->first_record + record), place,
+               input->name, (long long)value, tensor_bounds_text(input, bounds, sizeof bounds));
   return false;
 }
 

@@ -184,12 +184,11 @@ static bool read_header(Csv *c, Wanted *w) {
 }
 
 static bool is_inside(const Csv *c, const DataSource *s, int field, int64_t value) {
-  int64_t low, high;
-  if (!s->input || s->input->limit <= 0) return true;
-  tensor_bounds(s->input, &low, &high);
-  if (value >= low && value <= high) return true;
-  report_error("%s:%lld: column %s: %lld is outside of %lld..%lld", c->path, file_line(c, c->cell_line),
-               s->columns[field], (long long)value, (long long)low, (long long)high);
+  char bounds[96];
+  int64_t outside;
+  if (!s->input || s->input->limit <= 0 || tensor_find_outside(s->input, NNC_I64, &value, 1, &outside) < 0) return true;
+  report_error("%s:%lld: column %s: %lld is outside of %s", c->path, file_line(c, c->cell_line), s->columns[field],
+               (long long)value, tensor_bounds_text(s->input, bounds, sizeof bounds));
   return false;
 }
 

@@ -96,11 +96,11 @@ bool inputs_check(const InputSource *in, const NncFunction *f, int64_t *records)
 
 static bool check_limit(const Safetensors *s, const NncTensor *input, NncDtype dtype, const void *values, int64_t n,
                         int64_t record) {
-  int64_t value, low, high;
+  int64_t value;
+  char bounds[96];
   if (tensor_find_outside(input, dtype, values, n, &value) < 0) return true;
-  tensor_bounds(input, &low, &high);
-  report_error("%s: record %lld: %s %lld is outside of %lld..%lld", s->path, (long long)record, input->name,
-               (long long)value, (long long)low, (long long)high);
+  report_error("%s: record %lld: %s %lld is outside of %s", s->path, (long long)record, input->name, (long long)value,
+               tensor_bounds_text(input, bounds, sizeof bounds));
   return false;
 }
 

@@ -290,7 +290,7 @@ static int64_t given_records(const NncFunction *f, int n, const nnc_tensor *inpu
 }
 
 static nnc_status check_input(nnc_net *net, const NncTensor *input, const nnc_tensor *given, int64_t records) {
-  int64_t dim[NNC_MAX_RANK], value, low, high, n = 1;
+  int64_t dim[NNC_MAX_RANK], value, n = 1;
   memcpy(dim, input->dim, sizeof dim);
   if (counts_records(input) && records) dim[0] = records;
   // integers of any type: their values are checked
@@ -304,9 +304,9 @@ static nnc_status check_input(nnc_net *net, const NncTensor *input, const nnc_te
   if (narrows && !limited.limit) limited.limit = input->dtype == NNC_U8 ? 256 : input->dtype == NNC_I1 ? 2 : 0;
   int64_t at = tensor_find_outside(&limited, (NncDtype)given->type, given->data, n, &value);
   if (at < 0) return NNC_OK;
-  tensor_bounds(&limited, &low, &high);
-  return FAIL(NNC_ERROR_VALUE, "%s: element %lld is %lld, outside of %lld..%lld", given->name, (long long)at,
-              (long long)value, (long long)low, (long long)high);
+  char bounds[96];
+  return FAIL(NNC_ERROR_VALUE, "%s: element %lld is %lld, outside of %s", given->name, (long long)at, (long long)value,
+              tensor_bounds_text(&limited, bounds, sizeof bounds));
 }
 
 nnc_status model_check_inputs(nnc_net *net, const NncFunction *f, int n, const nnc_tensor *inputs, int64_t *records) {

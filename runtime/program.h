@@ -62,6 +62,7 @@ typedef struct NncTensor {
   bool streamed;
   int64_t first_row, rows;   // taps of a part: which rows of the value, all axes but the last one; rows 0: all
   int64_t limit;             // integer inputs that select a row or a class: values lie in [0, limit); 0: any value
+  int64_t besides;           // and this one, a label that is ignored; 0: none
   bool whole;                // inputs: all of the tensor is read, without an axis of records (a graph, a number)
   int n_channels;   // inputs: parts of a record that are normalised alike, x to (x - mean) / deviation, a byte x to
                     // (x/255 - mean) / deviation; 0: none is

@@ -74,8 +74,10 @@ double tensor_scalar(const NncTensor *t, const char *arena);   // the first elem
 // Element i of an array of one type into element j of another; numbers keep their value (u8 255 becomes 255.0).
 void convert_elements(NncDtype from, const void *src, NncDtype to, void *dst, int64_t n);
 bool dtype_convertible(NncDtype from, NncDtype to);
-// The values that t may hold: [0, t->limit), where it has a limit, else what its type holds.
+// The values that t may hold, but for t->besides: [0, t->limit), where it has a limit, else what its type holds.
 void tensor_bounds(const NncTensor *t, int64_t *low, int64_t *high);
+// The same, and what it may be besides, in words.
+const char *tensor_bounds_text(const NncTensor *t, char *text, size_t size);
 // The first of n values, of a type convertible to t's, that is outside of the bounds of t: its index, and itself in
 // *value. -1: none.
 int64_t tensor_find_outside(const NncTensor *t, NncDtype from, const void *values, int64_t n, int64_t *value);

@@ -94,6 +94,15 @@ void tensor_bounds(const NncTensor *t, int64_t *low, int64_t *high) {
   if (t->limit > 0 && t->limit - 1 < *high) *high = t->limit - 1;
 }
 
+const char *tensor_bounds_text(const NncTensor *t, char *text, size_t size) {
+  int64_t low, high;
+  tensor_bounds(t, &low, &high);
+  int n = snprintf(text, size, "%lld..%lld", (long long)low, (long long)high);
+  if (t->besides && n > 0 && (size_t)n < size)
+    snprintf(text + n, size - (size_t)n, " and not %lld", (long long)t->besides);
+  return text;
+}
+
 int64_t tensor_find_outside(const NncTensor *t, NncDtype from, const void *values, int64_t n, int64_t *value) {
   enum { CHUNK = 512 };
   int64_t chunk[CHUNK], low, high;
@@ -104,7 +113,7 @@ int64_t tensor_find_outside(const NncTensor *t, NncDtype from, const void *value
     int64_t count = n - first < CHUNK ? n - first : CHUNK;
     convert_elements(from, (const char *)values + first * dtype_bytes(from), NNC_I64, chunk, count);
     for (int64_t i = 0; i < count; i++) {
-      if (chunk[i] >= low && chunk[i] <= high) continue;
+      if ((chunk[i] >= low && chunk[i] <= high) || (t->besides && chunk[i] == t->besides)) continue;
       *value = chunk[i];
       return first + i;
     }

@@ -167,7 +167,8 @@ static int64_t limit_of(MlirValue v) {
     if (nn_dtype_is_float(nn_value_dtype(v))) return 0;
   }
   MlirOperation func = mlirBlockGetParentOperation(mlirBlockArgumentGetOwner(v));
-  return nn_arg_i64(func, (int)mlirBlockArgumentGetArgNumber(v), ATTR_limit, 0);
+  int arg = (int)mlirBlockArgumentGetArgNumber(v);
+  return nn_arg_i64(func, arg, ATTR_besides, 0) ? 0 : nn_arg_i64(func, arg, ATTR_limit, 0);
 }
 
 // Operand 1: indices, of a type that ONNX has them of.

@@ -106,7 +106,8 @@ static Range of_argument(MlirValue v, int *left) {
   int arg = nn_value_index(v);
   if (mlirOperationIsNull(func)) return all;   // of a block that is being made
   int64_t limit = nn_arg_i64(func, arg, ATTR_limit, 0);
-  if (limit > 0) return both(all, (Range){0, (double)limit - 1});
+  double besides = (double)nn_arg_i64(func, arg, ATTR_besides, 0);
+  if (limit > 0) return both(all, (Range){fmin(0, besides), fmax((double)limit - 1, besides)});
   if (!nn_is_scan_body(func)) return all;
   MlirBlock functions = mlirModuleGetBody(nn_module_of(func));
   NN_FOREACH_OP (f, functions) {
