@@ -362,6 +362,8 @@ static void test_draw(void) {
   CHECK(draw_token((double[]){-INFINITY, 1, 2}, 3, &likeliest, 0) == 2, "the likeliest");
   CHECK(draw_token((double[]){0, 1, NAN}, 3, &likeliest, 0) == -1, "a NaN beside the likeliest");
   CHECK(draw_token((double[]){-INFINITY, -INFINITY}, 2, &likeliest, 0) == -1, "no token is possible");
+  for (int i = 0; i < 2; i++)
+    CHECK(draw_token((double[]){0, 3, 1}, 3, &half, i * 0.99) == 1, "%g: more than half is one token's", i * 0.99);
   CHECK(draw_token((double[14]){0}, 14, &nearly, 0.999) == 13, "14 times a 14th, which is less than 1 by rounding");
 }
 
