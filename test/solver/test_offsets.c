@@ -119,8 +119,8 @@ static void test_many_items(void) {
   canonical_free(s);
 }
 
-// Cuts time x capacity into n rectangles.
-static OffsetBuffer *plant(int n, int64_t times, int64_t capacity) {
+// Cuts time x capacity into n rectangles; sizes of `least` or less stay whole.
+static OffsetBuffer *plant(int n, int64_t times, int64_t capacity, int64_t least) {
   OffsetBuffer *b = calloc((size_t)n, sizeof *b);
   b[0] = (OffsetBuffer){.upper = times, .size = capacity};
   for (int count = 1; count < n;) {
@@ -128,7 +128,7 @@ static OffsetBuffer *plant(int n, int64_t times, int64_t capacity) {
     *more = *part;
     if (draw(2) && part->upper - part->lower > 1) {
       more->lower = part->upper = part->lower + 1 + draw(part->upper - part->lower - 1);
-    } else if (part->size > 64) {
+    } else if (part->size > least) {
       part->size = 1 + draw(part->size - 1);
       more->size -= part->size;
     } else {
@@ -143,7 +143,7 @@ static OffsetBuffer *plant(int n, int64_t times, int64_t capacity) {
 static void test_planted(void) {
   enum { N = 90, CAPACITY = 65536 };
   for (int round = 0; round < 6; round++) {
-    OffsetBuffer *b = plant(N, N / 2, CAPACITY), *again = calloc(N, sizeof *b);
+    OffsetBuffer *b = plant(N, N / 2, CAPACITY, 64), *again = calloc(N, sizeof *b);
     memcpy(again, b, N * sizeof *b);
     OffsetResult result;
     InputError error;
@@ -214,6 +214,44 @@ static void test_first_fit(void) {
   CHECK(b[4].offset == 34 && b[5].offset == 0, "at %lld, %lld", (long long)b[4].offset, (long long)b[5].offset);
 }
 
+// What fits is never taken for impossible. Sizes are small: many items lie at one height, where their ranks decide,
+// also in parts that have come apart and are ranked anew.
+static void test_parts(void) {
+  enum { LEAST = 10, MOST = 16, TIMES = 20, CAPACITY = 4, WORK = 100000000 };
+  for (int round = 0; round < 5000; round++) {
+    int n = LEAST + (int)draw(MOST - LEAST + 1);
+    OffsetBuffer *b = plant(n, TIMES, CAPACITY, 1);
+    CanonicalItem items[MOST];
+    for (int i = 0; i < n; i++) items[i] = (CanonicalItem){(int)b[i].lower, (int)b[i].upper, b[i].size, 1};
+    CanonicalSearch *s = canonical_create(items, n, TIMES, CAPACITY, (uint64_t)round);
+    CHECK(canonical_run(s, WORK, never, NULL) == CANONICAL_FOUND, "round %d: %d items", round, n);
+    canonical_free(s);
+    free(b);
+  }
+}
+
+static bool always(const void *context) {
+  (void)context;
+  return true;
+}
+
+// A search that is told to stop does so, also within a part that has come apart.
+static void test_stop(void) {
+  enum { N = 90, CAPACITY = 65536, LITTLE = 1000000 };
+  int stopped = 0;
+  for (int round = 0; round < 100; round++) {
+    OffsetBuffer *b = plant(N, N / 2, CAPACITY, 1);
+    CanonicalItem items[N];
+    for (int i = 0; i < N; i++) items[i] = (CanonicalItem){(int)b[i].lower, (int)b[i].upper, b[i].size, 1};
+    CanonicalSearch *s = canonical_create(items, N, N / 2, CAPACITY, (uint64_t)round);
+    stopped += canonical_run(s, 1000 * (int64_t)LITTLE, always, NULL) == CANONICAL_UNKNOWN;
+    CHECK(canonical_work(s) < LITTLE, "round %d: %lld", round, (long long)canonical_work(s));
+    canonical_free(s);
+    free(b);
+  }
+  CHECK(stopped > 10, "%d searches had something to stop", stopped);
+}
+
 int main(void) {
   test_tiny();
   test_complete();
@@ -223,5 +261,7 @@ int main(void) {
   test_impossible();
   test_alike();
   test_first_fit();
+  test_parts();
+  test_stop();
   return check_report();
 }
