@@ -328,6 +328,49 @@ static void test_late_stores(void) {
   generated_free(g);
 }
 
+// Homes of 20 bytes, one of which is far while 3 executes. Home 0 is updated by 9, which waits for 7, behind much that
+// is computed; home 1 by 10, which waits for its reader 8, and that for 7 or not: then its store is beside what is
+// computed. 5 reads what 7 overwrites, and comes before it; 6 reads what 8 overwrites, and may be beside a store.
+static Generated *make_readers(bool late) {
+  static const RematTier slow_out = {.out_rate = 1, .in_rate = 100, .budget = 1000};
+  static const RematAnti anti[] = {{5, 7}, {6, 8}, {8, 10}};
+  Generated *g = generated_create(11);
+  for (int h = 0; h < 2; h++) {
+    generated_add(g, 0, 20, REMAT_FORWARD, 0, NULL);
+    g->nodes[h].home = true;
+    g->nodes[h].updated_by = 9 + h;
+  }
+  generated_add(g, 100, 30, REMAT_FORWARD, 0, NULL);
+  generated_add(g, 100, 1, REMAT_BACKWARD, 1, (int[]){2});
+  generated_add(g, 100, 1, REMAT_BACKWARD, 1, (int[]){3});
+  generated_add(g, 10, 1, REMAT_BACKWARD, 1, (int[]){3});
+  generated_add(g, 6, 1, REMAT_BACKWARD, 1, (int[]){3});
+  generated_add(g, 1, 1, REMAT_BACKWARD, 1, (int[]){4});
+  generated_add(g, 1, 1, REMAT_BACKWARD, 3, (int[]){6, 1, late ? 7 : 3});
+  generated_add(g, 1, 0, REMAT_UPDATE, 2, (int[]){0, 7});
+  generated_add(g, 1, 0, REMAT_UPDATE, 2, (int[]){1, late ? 3 : 8});
+  for (int v = 0; v < 11; v++) g->nodes[v].recomputable = v == 2;
+  g->problem.far = &slow_out;
+  g->problem.anti = anti;
+  g->problem.n_anti = sizeof anti / sizeof *anti;
+  return g;
+}
+
+// The bound knows what certainly comes before 7 and what behind it, also by what is overwritten, and of nothing else.
+static void test_late_readers(void) {
+  static const double least[] = {320, 330}, most[] = {320, 332};
+  for (int late = 0; late < 2; late++) {
+    Generated *g = make_readers(late);
+    RematSchedule best;
+    check(remat_exact(&g->problem, 60, 0, &best) == REMAT_EXACT_OPTIMAL, "late readers", late);
+    double bound = bound_by_tiers(&g->problem, 60, 0.1);
+    check(best.makespan == most[late] && bound <= most[late], "no bound is above the optimum", (long long)bound);
+    check(bound > least[late] - 0.1, "the bound waits for what the store waits for", (long long)bound);
+    remat_schedule_free(&best);
+    generated_free(g);
+  }
+}
+
 // Values of a chain, and homes that are updated one after the other at the end; the values behind `last_kept` need as
 // much again as all others while they are made.
 static Generated *make_training(int n, int homes, const RematTier *far) {
@@ -379,6 +422,7 @@ static void test_carried(void) {
 int main(void) {
   test_search();
   test_late_stores();
+  test_late_readers();
   test_carried();
   test_exact_by_hand();
   test_against_exact();
