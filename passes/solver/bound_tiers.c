@@ -238,7 +238,7 @@ static void find_late(TierBound *bound) {
   free(after_moment);
 }
 
-// What comes before and behind the late node, which is none where much is computed behind it.
+// What comes before and behind the late node; where much is computed behind it, no moment is early.
 static void mark_late(TierBound *bound) {
   enum { PART = 10 };
   const BoundGraph *graph = &bound->graph;
@@ -251,10 +251,7 @@ static void mark_late(TierBound *bound) {
     for (int i = graph->user_start[v]; i < graph->user_start[v + 1]; i++) bound->behind[graph->users[i]] = true;
     for (int i = graph->after_start[v]; i < graph->after_start[v + 1]; i++) bound->behind[graph->afters[i]] = true;
   }
-  if (cost > graph->base_cost / PART) {
-    bound->late = -1;
-    return;
-  }
+  if (cost > graph->base_cost / PART) return;
   bound->before[bound->late] = true;
   for (int v = bound->late; v >= 0; v--) {
     const RematNode *node = &graph->problem->nodes[v];
