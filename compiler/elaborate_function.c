@@ -210,6 +210,7 @@ static const char *other_of_name(Elaborator *e, Function *f, const char *path) {
   static const char *const words[] = {"exp_avg", "exp_avg_sq", "momentum", "grad_accum", "ema"};
   for (int i = 0; i < f->n_outputs; i++)
     if (strcmp(f->outputs[i].name, path) == 0) return elaborator_format(e, "the %s of the step", f->outputs[i].role);
+  if (strcmp(path, "__metadata__") == 0) return "what a file says of itself";
   if (strcmp(path, "loss_scale") == 0 || strcmp(path, "loss_scale.good_steps") == 0) return "the loss scale";
   if (strncmp(path, "grad.", 5) == 0 && has_slot(f, path + 5))
     return elaborator_format(e, "the gradient of '%s'", path + 5);

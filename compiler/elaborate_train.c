@@ -62,6 +62,9 @@ static bool exec_score(Elaborator *e, const AstStmt *s, bool is_loss) {
       elaborator_hint(e, "metric %s_value = …", name);
       return false;
     }
+  if (strcmp(name, "__metadata__") == 0)
+    return elaborator_error(e, arg->name.pos, "'%s' is the name of what a file says of itself, a %s cannot have it too",
+                            name, s->setting.keyword.text);
   if (e->function->n_scores >= MAX_LISTED)
     return elaborator_give_up(e, s->pos, "a program has at most %d losses and metrics", MAX_LISTED);
   Score score = {.name = name, .is_loss = is_loss, .phase = e->in_phase, .pos = s->pos, .value = v.tensor};
