@@ -271,6 +271,8 @@ bool phase_is_due(int i, int64_t step);         // in the step behind so many
 // schedule.c
 // Of a phase's first group, in the next of its steps; step: steps of the training done before, of so many.
 double schedule_rate(int phase, int64_t step, int64_t total);
+// False after reporting: a rate of that step is below 0 or not finite.
+bool schedule_check(int phase, int64_t step, int64_t total);
 // hyper: n numbers, 3 per group, then perhaps a micro-batch's share of the step,
 // and whether this rank is the last. Only those of the phase's groups mean something.
 void schedule_fill(double *hyper, int64_t n, int phase, int64_t step, int64_t total);

@@ -16,6 +16,18 @@ double schedule_rate(int phase, int64_t step, int64_t total) {
   return rate_of(&p, &nnc_program.groups[p.first_group], step, total);
 }
 
+bool schedule_check(int phase, int64_t step, int64_t total) {
+  NncPhase p = program_phase(phase);
+  for (int i = p.first_group; i < p.first_group + p.n_groups; i++) {
+    double rate = rate_of(&p, &nnc_program.groups[i], step, total);
+    if (isfinite(rate) && rate >= 0) continue;
+    report_error("%s: the learning rate of step %lld is %g: it must be at least 0", nnc_program.source,
+                 (long long)(step + 1), rate);
+    return false;
+  }
+  return true;
+}
+
 void schedule_fill(double *hyper, int64_t n, int phase, int64_t step, int64_t total) {
   NncPhase p = program_phase(phase);
   double number = (double)(step / p.every + 1);

@@ -143,6 +143,8 @@ static bool run_step(Trainer *t, const Batches *batches) {
   double *own = t->shares + ranks.rank * numbers;
   memset(own, 0, (size_t)numbers * sizeof *own);
   metrics_reset(&t->metrics);
+  for (int i = 0; i < program_phases() && isnan(t->session->rate); i++)
+    if (phase_is_due(i, t->state.step) && !schedule_check(i, t->state.step, t->total)) return false;
   for (Call c = first_due((Call){t->state.step, 0, 0}); is_call(c); c = call_behind(c)) {
     if (!run_call(t, c, batches)) return false;
     memset(t->metrics.values, 0, (size_t)n * sizeof *t->metrics.values);   // the weights tell which are known
