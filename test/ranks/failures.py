@@ -4,12 +4,22 @@
 With --kills it kills each of four ranks N times instead, while they save after every step: at random times and, every other, during a save.
 """
 import os, random, re, shutil, signal, subprocess, sys, time
-from same_bytes import ENVIRONMENT, differences, make_data
+from same_bytes import ENVIRONMENT, differences, make_data, npy
 
 KILLS, SEED = [next((int(a[len(name):]) for a in sys.argv if a.startswith(name)), n) for name, n in (("--kills=", 0), ("--seed=", 1))]
 MPI, TARGET = [a for a in sys.argv[1:] if a.startswith("--mpi=")], [a for a in sys.argv[1:] if a.startswith("--target=")]
 nnc, folder, models, *mpirun = [a for a in sys.argv[1:] if not a.startswith(("--kills=", "--seed=")) and a not in MPI + TARGET]
 TRAIN = ["train", f"--data={folder}", "--threads=1", "-q"]
+
+FILES = """dim N = 2
+model m(x: f32[N, 3]) { linear(x, 1) }
+train {
+    data      x = npy(["x0.npy", "x1.npy"], num_workers=1)
+    loss      mean(square(m(x)))
+    optimizer sgd
+    steps     3
+}
+"""
 
 def checkpoint(name): return f"{folder}/{name}.safetensors"
 
@@ -140,8 +150,8 @@ def main():
         return 0
 
     # another seed, other data on one rank
-    def different(name, ranks_option, other=program):
-        command = mpirun + ["-n", "2", program] + TRAIN + [f"--save={checkpoint(name)}", "--steps=3", ":", "-n", "1", other, "train"] + ranks_option
+    def different(name, ranks_option, other=program, first=program):
+        command = mpirun + ["-n", "2", first] + TRAIN + [f"--save={checkpoint(name)}", "--steps=3", ":", "-n", "1", other, "train"] + ranks_option
         command += ["--steps=3", f"--save={checkpoint(name)}"]
         p = subprocess.run(command, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60)
         return p.returncode, p.stdout
@@ -160,6 +170,16 @@ def main():
         f.write(bytes([byte ^ 1]))
     status, output = different("data", [f"--data={other}", "--threads=1", "-q"])
     say("other data", status != 0 and "rank 2 of 3 has other train data than rank 0" in output, output)
+
+    # a file behind the first that is read step by step
+    for place, last in ((folder, 1), (other, 2)):
+        for name, value in (("x0", 0), ("x1", last)):
+            npy(f"{place}/{name}.npy", (12, 3), bytes(35) + bytes([value]))
+    with open(f"{folder}/files.nn", "w") as f:
+        f.write(FILES)
+    subprocess.run([nnc, "--shard=none"] + MPI + TARGET + [f"{folder}/files.nn", "-o", f"{folder}/files"], check=True, capture_output=True)
+    status, output = different("files", [f"--data={other}", "--threads=1", "-q"], f"{folder}/files", f"{folder}/files")
+    say("another second file", status != 0 and "rank 2 of 3 has other train data than rank 0" in output, output)
 
     # another program on one rank
     subprocess.run([nnc, "-D", "N=8", "--bucket=64KiB", "--shard=none"] + MPI + TARGET + [source, "-o", f"{folder}/lenet_other"], check=True, capture_output=True)
