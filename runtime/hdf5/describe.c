@@ -341,6 +341,18 @@ static bool find_chunks(Found *h) {
   return true;
 }
 
+// A link may lead into another file: the places are then of that one, and this one's bytes would be read at them.
+static bool is_of_file(const Found *h) {
+  H5O_info_t file, dataset;
+  char other[512] = "";
+  if (H5Oget_info2(h->file, &file, H5O_INFO_BASIC) < 0 || H5Oget_info2(h->dataset, &dataset, H5O_INFO_BASIC) < 0)
+    return report_failure(h->name, "it cannot be looked at");
+  if (file.fileno == dataset.fileno) return true;
+  H5Fget_name(h->dataset, other, sizeof other);
+  report_error("%s: an external link leads from it to the file %s: read that one", h->name, other);
+  return false;
+}
+
 static bool describe(const char *path, const char *field, Found *h) {
   struct stat st;
   H5Eset_auto2(H5E_DEFAULT, NULL, NULL);   // what goes wrong is told by us
@@ -349,7 +361,7 @@ static bool describe(const char *path, const char *field, Found *h) {
   h->file_bytes = st.st_size;
   h->dataset = H5Dopen2(h->file, field, H5P_DEFAULT);
   if (h->dataset < 0) return report_unopened(h, path, field);
-  if (!find_type(h) || !find_shape(h)) return false;
+  if (!is_of_file(h) || !find_type(h) || !find_shape(h)) return false;
   h->list = H5Dget_create_plist(h->dataset);
   if (h->list < 0) return report_failure(h->name, "it cannot be looked at");
   h->layout.at = -1;

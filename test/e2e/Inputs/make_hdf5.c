@@ -129,6 +129,20 @@ static void write_group(void) {
   H5Fclose(file);
 }
 
+// x is a link: within the file, to a dataset of another one, and by way of a group of another one.
+static void write_links(void) {
+  const char *names[] = {"inside.h5", "linked.h5", "by_group.h5"};
+  for (int i = 0; i < 3; i++) {
+    hid_t file = create(names[i]);
+    put(file, "here", H5T_IEEE_F32LE, x[0], RECORDS, WIDTH, H5P_DEFAULT);
+    put(file, "y", H5T_IEEE_F32LE, y, RECORDS, 1, H5P_DEFAULT);
+    if (i == 1) H5Lcreate_external("plain.h5", "/x", file, "x", H5P_DEFAULT, H5P_DEFAULT);
+    else H5Lcreate_soft(i == 0 ? "/here" : "/there/x", file, "x", H5P_DEFAULT, H5P_DEFAULT);
+    if (i == 2) H5Lcreate_external("chunks.h5", "/", file, "there", H5P_DEFAULT, H5P_DEFAULT);
+    H5Fclose(file);
+  }
+}
+
 // A copy of chunks.h5 with a changed byte in the chunk of records 14 to 20, or without its last bytes.
 static void damage(const char *name, long cut) {
   static char data[1 << 16];
@@ -185,6 +199,7 @@ int main(void) {
   write_endless();
   write_text();
   write_group();
+  write_links();
   damage("flipped.h5", 0);
   damage("short.h5", 100);
   const unsigned long long shape[2] = {RECORDS, WIDTH}, sixth[4] = {6, 5, 0, 0};   // of 6 bytes, at row 5
