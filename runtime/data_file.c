@@ -132,18 +132,22 @@ static bool data_file_can_hold(const DataFile *f, int64_t records, int64_t recor
   return false;
 }
 
-int64_t data_file_read_some(DataFile *f, void *out, int64_t bytes) {
-  int n = gzread(f->stream, out, bytes < (1 << 30) ? (unsigned)bytes : 1u << 30);
+// After a call that read n bytes. False after reporting: it found an error, perhaps behind them.
+static bool stream_is_fine(const DataFile *f, int n) {
   int code = Z_OK;
   const char *reason = gzerror(f->stream, &code);
-  if (n < 0 || code == Z_BUF_ERROR) {
-    if (code == Z_ERRNO) report_error("cannot read %s: %s", f->path, strerror(errno));
-    else
-      report_error("%s: %s gzip data after %lld uncompressed bytes%s%s", f->path,
-                   code == Z_BUF_ERROR ? "truncated" : "damaged", (long long)f->at, code == Z_BUF_ERROR ? "" : ": ",
-                   code == Z_BUF_ERROR ? "" : without_place(reason));
-    return -1;
-  }
+  if (n >= 0 && code != Z_BUF_ERROR) return true;
+  if (code == Z_ERRNO) report_error("cannot read %s: %s", f->path, strerror(errno));
+  else
+    report_error("%s: %s gzip data after %lld uncompressed bytes%s%s", f->path,
+                 code == Z_BUF_ERROR ? "truncated" : "damaged", (long long)f->at, code == Z_BUF_ERROR ? "" : ": ",
+                 code == Z_BUF_ERROR ? "" : without_place(reason));
+  return false;
+}
+
+int64_t data_file_read_some(DataFile *f, void *out, int64_t bytes) {
+  int n = gzread(f->stream, out, bytes < (1 << 30) ? (unsigned)bytes : 1u << 30);
+  if (!stream_is_fine(f, n)) return -1;
   f->at += n;
   return n;
 }
@@ -155,15 +159,20 @@ static bool data_file_skip(DataFile *f, int64_t bytes, const char *what) {
   return true;
 }
 
-static bool data_file_at_end(DataFile *f) {
+// Of a gzip file what stands behind the data, their CRC-32 and length, is compared only when more is asked for. -1:
+// after reporting.
+static int data_file_at_end(DataFile *f) {
+  char next;
   if (f->member) return zip_at_end(f->member);
-  int c = gzgetc(f->stream);
-  if (c != -1) gzungetc(c, f->stream);
-  return c == -1;
+  int n = gzread(f->stream, &next, 1);
+  if (!stream_is_fine(f, n)) return -1;
+  if (n == 1) gzungetc((unsigned char)next, f->stream);
+  return n == 0;
 }
 
 bool data_file_ends(DataFile *f, int64_t records, int64_t record_bytes) {
-  if (f->past_records ? f->past_records == f->size : data_file_at_end(f)) return true;
+  int at_end = f->past_records ? f->past_records == f->size : data_file_at_end(f);
+  if (at_end) return at_end > 0;
   report_error("%s: more data than the %lld records of %lld bytes its header gives, from byte %lld on", f->path,
                (long long)records, (long long)record_bytes, (long long)(f->past_records ? f->past_records : f->at));
   return false;
@@ -270,7 +279,9 @@ char *data_file_read_whole(const char *path, int64_t *bytes) {
   while ((got = data_file_read_some(f, text + n, (int64_t)(capacity - n))) > 0) {
     n += (size_t)got;
     if (n < capacity) continue;
-    if (data_file_at_end(f)) break;
+    int at_end = data_file_at_end(f);
+    if (at_end < 0) got = -1;
+    if (at_end) break;
     capacity += capacity / 4 + (1 << 16);
     text = xrealloc(text, capacity);
   }
