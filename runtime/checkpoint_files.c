@@ -30,14 +30,32 @@ static void report_holder(const char *path, int fd) {
                *text ? strtok(text, "\n") : "unknown");
 }
 
-bool checkpoint_lock(const char *path, CheckpointLock *lock) {
-  char *real = output_real_name(path), pid[32];
-  lock->path = xasprintf("%s.lock", real);
+// A training's, also of one that was killed: the number of its process, or nothing where the disk was full.
+static bool is_lock(int fd) {
+  struct stat st;
+  char text[64] = "";
+  ssize_t n = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) ? pread(fd, text, sizeof text - 1, 0) : -1;
+  return n >= 0 && n == st.st_size && (size_t)n == strspn(text, "0123456789\n");
+}
+
+char *checkpoint_lock_path(const char *path) {
+  char *real = output_real_name(path), *lock = xasprintf("%s.lock", real);
   free(real);
+  return lock;
+}
+
+bool checkpoint_lock(const char *path, CheckpointLock *lock) {
+  char pid[32];
+  lock->path = checkpoint_lock_path(path);
   for (;;) {
     lock->fd = open(lock->path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (lock->fd < 0) {
       report_error("cannot write %s: %s", lock->path, strerror(errno));
+      break;
+    }
+    if (!is_lock(lock->fd)) {
+      report_error("%s is in the way of the lock of %s and is none: it is left alone; move it, or write another file",
+                   lock->path, path);
       break;
     }
     if (flock(lock->fd, LOCK_EX | LOCK_NB) != 0) {
@@ -77,10 +95,25 @@ char *path_beside(const char *path, const char *what) {
   return xasprintf("%.*s%s.safetensors", (int)(has_suffix ? n - suffix : n), path, what);
 }
 
-static char *path_of_step(const char *path, int64_t step) {
+char *kept_path(const char *path, int64_t step) {
   char what[40];
   snprintf(what, sizeof what, ".step%lld", (long long)step);
   return path_beside(path, what);
+}
+
+static const char *name_of(const char *path) {
+  const char *slash = strrchr(path, '/');
+  return slash ? slash + 1 : path;
+}
+
+int64_t kept_step(const char *path, const char *name) {
+  const char *digits = NULL;   // behind the last one: the checkpoint's own name may have another
+  for (const char *p = name; (p = strstr(p, ".step")); digits = p) p += strlen(".step");
+  int64_t step = digits ? strtoll(digits, NULL, 10) : -1;
+  char *expected = kept_path(name_of(path), step);
+  bool same = step >= 0 && strcmp(expected, name) == 0;
+  free(expected);
+  return same ? step : -1;
 }
 
 static int by_step(const void *a, const void *b) {
@@ -98,12 +131,8 @@ void kept_find(KeptCheckpoints *k, const char *path, int64_t last, bool is_last)
   char *folder = slash ? xasprintf("%.*s", (int)(slash - path) + 1, path) : xstrdup("./");
   DIR *d = opendir(folder);
   for (struct dirent *entry; d && (entry = readdir(d));) {
-    const char *digits = NULL;   // behind the last one: the checkpoint's own name may have another
-    for (const char *p = entry->d_name; (p = strstr(p, ".step")); digits = p) p += strlen(".step");
-    int64_t step = digits ? strtoll(digits, NULL, 10) : -1;
-    char *expected = path_of_step(slash ? slash + 1 : path, step);
-    if (step >= 0 && step <= last && strcmp(expected, entry->d_name) == 0) append(k, step);
-    free(expected);
+    int64_t step = kept_step(path, entry->d_name);
+    if (step >= 0 && step <= last) append(k, step);
   }
   if (d) closedir(d);
   if (k->n) qsort(k->steps, (size_t)k->n, sizeof *k->steps, by_step);
@@ -113,7 +142,7 @@ void kept_find(KeptCheckpoints *k, const char *path, int64_t last, bool is_last)
 }
 
 bool kept_add(KeptCheckpoints *k, const char *path, int64_t step, int64_t most) {
-  char *kept = path_of_step(path, step);
+  char *kept = kept_path(path, step);
   bool ok = (unlink(kept) == 0 || errno == ENOENT) && linkat(AT_FDCWD, path, AT_FDCWD, kept, AT_SYMLINK_FOLLOW) == 0;
   if (!ok) report_error("cannot link %s to %s: %s", kept, path, strerror(errno));
   free(kept);
@@ -121,7 +150,7 @@ bool kept_add(KeptCheckpoints *k, const char *path, int64_t step, int64_t most) 
   if (!k->n || k->steps[k->n - 1] != step) append(k, step);
   int drop = k->n > most ? k->n - (int)most : 0;
   for (int i = 0; i < drop; i++) {
-    char *old = path_of_step(path, k->steps[i]);
+    char *old = kept_path(path, k->steps[i]);
     unlink(old);
     free(old);
   }

@@ -9,6 +9,7 @@
 #include "runtime/checksum.h"
 #include "runtime/comm/comm.h"
 #include "runtime/options.h"
+#include "runtime/output.h"
 #include "runtime/runtime.h"
 #include "runtime/training.h"
 
@@ -143,11 +144,41 @@ static bool start_values(Training *t) {
   return arena_push_persistent(&t->s.arena);
 }
 
+// Owned: path, which is freed; it may be written by this run. Whether the run reads nothing there. read_first: also
+// what it reads before it writes.
+static bool beside_spares(const Training *t, const char *log, char *path, bool read_first) {
+  const TrainOptions *o = &t->o;
+  bool spared = dataset_spared(o->data, path) && output_spares(path, log) &&
+                (!read_first || (output_spares(path, o->weights) && output_spares(path, o->resume)));
+  free(path);
+  return spared;
+}
+
+// Earlier checkpoints are written and removed: those that are there, and one where the log is to be. A run may go on
+// with one of them.
+static bool kept_spare(const Training *t, const char *log) {
+  const char *save = t->o.save;
+  KeptCheckpoints kept = {0};
+  kept_find(&kept, save, INT64_MAX, false);
+  char *real = log ? output_real_name(log) : xstrdup(""), *slash = strrchr(real, '/');
+  int64_t logged = kept_step(save, slash ? slash + 1 : real);
+  bool spared = logged < 0 || beside_spares(t, log, kept_path(save, logged), false);
+  for (int i = 0; i < kept.n && spared; i++) spared = beside_spares(t, log, kept_path(save, kept.steps[i]), false);
+  free(kept.steps);
+  free(real);
+  return spared;
+}
+
 // A checkpoint may go over the one that it began with.
-static bool outputs_spare(const TrainOptions *o) {
+static bool outputs_spare(const Training *t) {
+  const TrainOptions *o = &t->o;
   const char *log = o->log && strcmp(o->log, "-") != 0 ? o->log : NULL;
+  bool best = t->has_eval && (o->keep || nnc_program.patience > 0);
   return dataset_spared(o->data, o->save) && dataset_spared(o->data, log) && output_spares(log, o->save) &&
-         output_spares(log, o->weights) && output_spares(log, o->resume);
+         output_spares(log, o->weights) && output_spares(log, o->resume) &&
+         beside_spares(t, log, checkpoint_lock_path(o->save), true) &&
+         beside_spares(t, log, path_beside(o->save, ".nan"), true) &&
+         (!best || beside_spares(t, log, path_beside(o->save, ".best"), true)) && (!o->keep || kept_spare(t, log));
 }
 
 static bool open_training(Training *t) {
@@ -158,14 +189,14 @@ static bool open_training(Training *t) {
     report_error("%s has no train section", nnc_program.source);
     return false;
   }
-  if (is_first_rank() && (!output_path_check(o->save) || !checkpoint_lock(o->save, &t->lock))) return false;
-  // what is resumed is checked when it is read
-  bool goes_on = o->resume && (!*o->resume || strcmp(o->resume, o->save) == 0);
-  if (is_first_rank() && t->default_path && !goes_on && !checkpoint_may_replace(o->save)) return false;
-  if (is_first_rank() && !outputs_spare(o)) return false;
   const NncFunction *eval = program_function("eval");
   bool validation = nnc_program.validation > 0 && nnc_program.n_data > 0;
   t->has_eval = eval && (validation || dataset_has_split("eval"));
+  if (is_first_rank() && !(output_path_check(o->save) && outputs_spare(t) && checkpoint_lock(o->save, &t->lock)))
+    return false;
+  // what is resumed is checked when it is read
+  bool goes_on = o->resume && (!*o->resume || strcmp(o->resume, o->save) == 0);
+  if (is_first_rank() && t->default_path && !goes_on && !checkpoint_may_replace(o->save)) return false;
   if (!dataset_load("train", f, o->data, &t->train_data)) return false;
   if (t->has_eval && !(validation ? dataset_validation(&t->train_data, eval, &t->eval_data)
                                   : dataset_load("eval", eval, o->data, &t->eval_data)))

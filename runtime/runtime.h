@@ -370,6 +370,7 @@ typedef struct CheckpointLock {
   int fd;
   char *path;   // Owned; NULL: not locked
 } CheckpointLock;
+char *checkpoint_lock_path(const char *path);   // the file that is there meanwhile; Owned by the caller
 // Until it is unlocked, or the process ends, no other process locks this path. False after reporting whose it is.
 bool checkpoint_lock(const char *path, CheckpointLock *lock);
 void checkpoint_unlock(CheckpointLock *lock);
@@ -380,6 +381,9 @@ typedef struct KeptCheckpoints {
   int n;
   int64_t *steps;   // Owned; rising
 } KeptCheckpoints;
+char *kept_path(const char *path, int64_t step);   // Owned by the caller
+// The step of which a file of that name, without a folder, is the copy; -1: it is none.
+int64_t kept_step(const char *path, const char *name);
 // Those that are there, up to step `last`; with is_last also the one at path, which is of that step.
 void kept_find(KeptCheckpoints *k, const char *path, int64_t last, bool is_last);
 // The one at path; the oldest go until there are `most`.
