@@ -22,12 +22,12 @@ static bool is_same_file(int fd, const char *path) {
   return fstat(fd, &held) == 0 && stat(path, &found) == 0 && held.st_dev == found.st_dev && held.st_ino == found.st_ino;
 }
 
-static void report_holder(const char *path, int fd) {
+static void report_holder(const char *path, int fd, const char *instead) {
   char text[32];
   ssize_t n = pread(fd, text, sizeof text - 1, 0);
   text[n > 0 ? n : 0] = 0;
-  report_error("%s belongs to a training that is running: process %s; give this one another --save", path,
-               *text ? strtok(text, "\n") : "unknown");
+  report_error("%s belongs to a training that is running: process %s; %s", path, *text ? strtok(text, "\n") : "unknown",
+               instead);
 }
 
 // A training's, also of one that was killed: the number of its process, or nothing where the disk was full.
@@ -60,7 +60,7 @@ bool checkpoint_lock(const char *path, CheckpointLock *lock) {
     }
     if (flock(lock->fd, LOCK_EX | LOCK_NB) != 0) {
       if (errno != EWOULDBLOCK) return true;   // a file system without locks
-      report_holder(path, lock->fd);
+      report_holder(path, lock->fd, "give this one another --save");
       break;
     }
     if (is_same_file(lock->fd, lock->path)) {
@@ -76,6 +76,16 @@ bool checkpoint_lock(const char *path, CheckpointLock *lock) {
   free(lock->path);
   *lock = (CheckpointLock){-1, NULL};
   return false;
+}
+
+bool checkpoint_spared(const char *path) {
+  char *lock = path ? checkpoint_lock_path(path) : NULL;
+  int fd = lock ? open(lock, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC) : -1;
+  bool held = fd >= 0 && is_lock(fd) && flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  if (held) report_holder(path, fd, "write another file");
+  if (fd >= 0) close(fd);
+  free(lock);
+  return !held;
 }
 
 void checkpoint_unlock(CheckpointLock *lock) {

@@ -306,7 +306,7 @@ int cmd_bench(int argc, char **argv) {
   Bench b = {.o = {.steps = 20}, .accumulate = 1};
   int status = parse_options(argc, argv, &b.o);
   if (status >= 0) return status;
-  if (!output_spares(b.o.costs, NULL)) return EXIT_DIAGNOSTIC;
+  if (!output_spares(b.o.costs, NULL) || !checkpoint_spared(b.o.costs)) return EXIT_DIAGNOSTIC;
   if (!ranks_open(45)) return EXIT_DIAGNOSTIC;
   // all do the same, one tells
   if (ranks.rank > 0 && !freopen("/dev/null", "w", stdout)) return EXIT_DIAGNOSTIC;

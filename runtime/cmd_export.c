@@ -61,7 +61,7 @@ int cmd_export(int argc, char **argv) {
   Arena arena = {0};
   bool typed = (int)o.dtype != NO_DTYPE;
   WeightMap *map = NULL;
-  bool ok = ranks_are_whole("export", false) && output_path_check(o.output) &&
+  bool ok = ranks_are_whole("export", false) && output_path_check(o.output) && checkpoint_spared(o.output) &&
             (o.init != NO_INIT || output_spares(o.output, path)) && output_spares(o.output, o.map) &&
             (!o.map || (map = weight_map_read(o.map))) && program_verify() &&
             arena_create(&arena, nnc_program.persistent_bytes, 0) &&

@@ -311,8 +311,8 @@ static bool predict(const PredictOptions *o, const NncFunction *f, const InputSo
 
 static bool outputs_spare(const PredictOptions *o) {
   char *weights = o->weights ? xstrdup(o->weights) : checkpoint_default_path();
-  bool spared = output_path_check(o->outputs) && output_spares(o->outputs, o->inputs) &&
-                output_spares(o->outputs, weights);
+  bool spared = output_path_check(o->outputs) && checkpoint_spared(o->outputs) &&
+                output_spares(o->outputs, o->inputs) && output_spares(o->outputs, weights);
   free(weights);
   return spared;
 }

@@ -172,9 +172,9 @@ int cmd_step(int argc, char **argv) {
   if (status >= 0) return status;
   Run r = {.in = {.fd = -1}};
   const Metrics *m = &r.step.metrics;
-  bool ok = ranks_are_whole("step", true) && output_path_check(o.outputs) && output_spares(o.outputs, o.inputs) &&
-            session_open(&r.s, SESSION_TRAIN, NULL, &o.device) && start_values(&r.s, &o) &&
-            arena_push_persistent(&r.s.arena);
+  bool ok = ranks_are_whole("step", true) && output_path_check(o.outputs) && checkpoint_spared(o.outputs) &&
+            output_spares(o.outputs, o.inputs) && session_open(&r.s, SESSION_TRAIN, NULL, &o.device) &&
+            start_values(&r.s, &o) && arena_push_persistent(&r.s.arena);
   int64_t steps = o.steps ? o.steps : nnc_program.steps > 0 ? nnc_program.steps : o.step + 1;
   ok = ok && trainer_open(&r.step, &r.s, NULL, steps, 0) && run(&r, &o) && arena_pull_persistent(&r.s.arena) &&
        write_outputs(o.outputs, &r.s, &r.taps, m);

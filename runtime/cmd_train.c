@@ -175,7 +175,7 @@ static bool outputs_spare(const Training *t) {
   const char *log = o->log && strcmp(o->log, "-") != 0 ? o->log : NULL;
   bool best = t->has_eval && (o->keep || nnc_program.patience > 0);
   return dataset_spared(o->data, o->save) && dataset_spared(o->data, log) && output_spares(log, o->save) &&
-         output_spares(log, o->weights) && output_spares(log, o->resume) &&
+         checkpoint_spared(log) && output_spares(log, o->weights) && output_spares(log, o->resume) &&
          beside_spares(t, log, checkpoint_lock_path(o->save), true) &&
          beside_spares(t, log, path_beside(o->save, ".nan"), true) &&
          (!best || beside_spares(t, log, path_beside(o->save, ".best"), true)) && (!o->keep || kept_spare(t, log));

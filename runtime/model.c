@@ -328,7 +328,7 @@ static nnc_status save(nnc_net *net, void *arguments) {
   bool weights = f->what == NNC_WEIGHTS;
   if (!weights && !(net->functions & SESSION_TRAIN))
     return FAIL(NNC_ERROR_FUNCTION, "without training there is no checkpoint");
-  if (!output_path_check(f->path)) return NNC_ERROR_FILE;
+  if (!output_path_check(f->path) || !checkpoint_spared(f->path)) return NNC_ERROR_FILE;
   if (!arena_pull_persistent(&net->s.arena)) return NNC_ERROR_DEVICE;
   if (!checkpoint_not_finite(&net->s.arena, weights, &found)) return NNC_ERROR_DEVICE;
   if (found)

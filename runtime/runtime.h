@@ -374,6 +374,7 @@ char *checkpoint_lock_path(const char *path);   // the file that is there meanwh
 // Until it is unlocked, or the process ends, no other process locks this path. False after reporting whose it is.
 bool checkpoint_lock(const char *path, CheckpointLock *lock);
 void checkpoint_unlock(CheckpointLock *lock);
+bool checkpoint_spared(const char *path);   // false after reporting that a training which is running writes it
 // "model.safetensors" and ".best" give "model.best.safetensors". Owned by the caller.
 char *path_beside(const char *path, const char *what);
 // Copies of a checkpoint as it was after earlier steps, "model.step100.safetensors": links to it.
