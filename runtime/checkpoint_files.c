@@ -1,5 +1,5 @@
-// What a training owns beside its checkpoint: the lock that keeps a second one away, and the checkpoints of earlier
-// steps (--keep).
+// What a training owns beside its checkpoint: the lock that keeps a second one away, also of its log and events, and
+// the checkpoints of earlier steps (--keep).
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "runtime/output.h"
@@ -94,6 +95,33 @@ void checkpoint_unlock(CheckpointLock *lock) {
   close(lock->fd);
   free(lock->path);
   *lock = (CheckpointLock){-1, NULL};
+}
+
+// The process that has the file's lock, as Linux lists them: "1: FLOCK  ADVISORY  WRITE 3055 fe:00:11092594 0 EOF". 0:
+// not found.
+static long long holder_of(const struct stat *st) {
+  FILE *f = fopen("/proc/locks", "re");
+  char line[256];
+  long long pid, found = 0;
+  unsigned major, minor;
+  unsigned long long inode;
+  while (f && !found && fgets(line, sizeof line, f))
+    if (sscanf(line, "%*d: FLOCK %*s WRITE %lld %x:%x:%llu", &pid, &major, &minor, &inode) == 4 &&
+        inode == (unsigned long long)st->st_ino && makedev(major, minor) == st->st_dev)
+      found = pid;
+  if (f) fclose(f);
+  return found;
+}
+
+bool file_hold(int fd, const char *path, const char *option) {
+  struct stat st;
+  char process[32] = "";
+  if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
+    return true;
+  long long pid = holder_of(&st);
+  if (pid > 0) snprintf(process, sizeof process, ": process %lld", pid);
+  report_error("%s is written by a training that is running%s; give this one another %s", path, process, option);
+  return false;
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

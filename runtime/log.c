@@ -1,5 +1,6 @@
 // The training log: one JSON object a line, written and flushed as it happens, so that another program can follow it.
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,8 +10,14 @@
 #include "runtime/runtime.h"
 #include "runtime/training.h"
 
+static bool cut_at(const char *path, int fd, off_t bytes) {
+  if (ftruncate(fd, bytes) == 0) return true;
+  report_error("cannot write %s: %s", path, strerror(errno));
+  return false;
+}
+
 // Cuts off the records of steps after `last`, and a line that was not written to its end.
-static bool cut_log(const char *path, int64_t last) {
+static bool cut_log(const char *path, int fd, int64_t last) {
   FILE *f = fopen(path, "r");
   struct stat st;
   if (!f || fstat(fileno(f), &st) != 0 || !S_ISREG(st.st_mode)) {
@@ -31,21 +38,30 @@ static bool cut_log(const char *path, int64_t last) {
   free(line);
   fclose(f);
   if (!ok) report_error("%s holds something else than a training log: give another --log", path);
-  else if (keep < st.st_size && truncate(path, keep) != 0) {
-    report_error("cannot write %s: %s", path, strerror(errno));
-    ok = false;
-  }
-  return ok;
+  return ok && (keep == st.st_size || cut_at(path, fd, keep));
 }
 
 bool log_open(Log *log, const char *path, int64_t resumed) {
   *log = (Log){0};
   if (!path) return true;
-  bool is_stdout = strcmp(path, "-") == 0;
-  if (!is_stdout && resumed >= 0 && !cut_log(path, resumed)) return false;
-  log->file = is_stdout ? stdout : fopen(path, resumed >= 0 ? "a" : "w");
-  if (!log->file) report_error("cannot write %s: %s", path, strerror(errno));
-  return log->file != NULL;
+  if (strcmp(path, "-") == 0) {
+    log->file = stdout;
+    return true;
+  }
+  struct stat st;
+  int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  log->file = fd >= 0 ? fdopen(fd, "a") : NULL;
+  if (!log->file) {
+    report_error("cannot write %s: %s", path, strerror(errno));
+    if (fd >= 0) close(fd);
+    return false;
+  }
+  bool regular = fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
+  if (file_hold(fd, path, "--log") && (resumed >= 0 ? cut_log(path, fd, resumed) : !regular || cut_at(path, fd, 0)))
+    return true;
+  fclose(log->file);
+  log->file = NULL;
+  return false;
 }
 
 // JSON has no NaN and no infinity.

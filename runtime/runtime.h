@@ -375,6 +375,8 @@ char *checkpoint_lock_path(const char *path);   // the file that is there meanwh
 bool checkpoint_lock(const char *path, CheckpointLock *lock);
 void checkpoint_unlock(CheckpointLock *lock);
 bool checkpoint_spared(const char *path);   // false after reporting that a training which is running writes it
+// The same for a file that is appended to, until it is closed; what is no regular file several may write.
+bool file_hold(int fd, const char *path, const char *option);
 // "model.safetensors" and ".best" give "model.best.safetensors". Owned by the caller.
 char *path_beside(const char *path, const char *what);
 // Copies of a checkpoint as it was after earlier steps, "model.step100.safetensors": links to it.

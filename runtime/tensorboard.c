@@ -2,6 +2,7 @@
 // messages `Event` (tensorflow/core/util/event.proto, framework/summary.proto). Each is written and flushed as it
 // happens; a run that is resumed goes on behind the last whole one of a step that it does not do again.
 #include <errno.h>
+#include <fcntl.h>
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -196,7 +197,6 @@ static off_t find_end(FILE *f, off_t size, int64_t last) {
 static bool cut_events(const char *path, int64_t last) {
   FILE *f = fopen(path, "r+");
   struct stat st;
-  if (!f && errno == ENOENT) return true;
   if (!f || fstat(fileno(f), &st) != 0) {
     report_error("cannot write %s: %s", path, strerror(errno));
     if (f) fclose(f);
@@ -236,9 +236,10 @@ bool events_open(Events *e, const char *folder, int64_t resumed) {
   if (!make_folder(folder)) return false;
   // TensorBoard reads files with "tfevents" in their names
   char *path = xasprintf("%s/events.out.tfevents.%s", folder, nnc_program.model);
-  bool ok = cut_events(path, resumed);
-  e->file = ok ? fopen(path, "a") : NULL;
-  if (ok && !e->file) report_error("cannot write %s: %s", path, strerror(errno));
+  int fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);   // of a pipe it does not wait
+  if (fd < 0) report_error("cannot write %s: %s", path, strerror(errno));
+  if (fd >= 0 && file_hold(fd, path, "--tensorboard") && cut_events(path, resumed)) e->file = fdopen(fd, "a");
+  if (fd >= 0 && !e->file) close(fd);
   free(path);
   if (e->file && fseeko(e->file, 0, SEEK_END) == 0 && ftello(e->file) == 0) {
     static const char version[] = "brain.Event:2";
