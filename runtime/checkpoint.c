@@ -156,15 +156,17 @@ static char *describe_other_program(const Safetensors *s) {
   return NULL;
 }
 
-bool checkpoint_may_replace(const char *path) {
+bool checkpoint_may_replace(const char *path, bool spare_own, const char *option) {
   Safetensors s;
   if (access(path, F_OK) != 0) return true;
   if (!safetensors_open(path, &s)) {
-    report_error("what is in the way of the checkpoint is left alone: remove it, or give --save");
+    report_error("what is in the way of the checkpoint is left alone: remove it, or give %s", option);
     return false;
   }
   char *other = describe_other_program(&s);
-  if (other) report_error("%s is a checkpoint %s: give --save to keep both, or to replace it", path, other);
+  const char *step = safetensors_metadata(&s, "step");
+  if (!other && spare_own && step) other = xasprintf("of a training, after step %s", step);
+  if (other) report_error("%s is a checkpoint %s: give %s to keep both, or to replace it", path, other, option);
   safetensors_close(&s);
   free(other);
   return !other;

@@ -46,8 +46,10 @@ int cmd_import(int argc, char **argv) {
   WeightMap *map = NULL;
   CheckpointLock lock = {0};
   bool ok = ranks_are_whole("import", false) && output_path_check(path) && output_spares(path, o.input) &&
-            output_spares(path, o.map) && checkpoint_lock(path, &lock) && (!o.map || (map = weight_map_read(o.map))) &&
-            program_verify() && arena_create(&arena, nnc_program.persistent_bytes, 0) &&
+            output_spares(path, o.map) && checkpoint_lock(path, &lock) &&
+            (o.output || checkpoint_may_replace(path, true, "--output")) &&
+            (!o.map || (map = weight_map_read(o.map))) && program_verify() &&
+            arena_create(&arena, nnc_program.persistent_bytes, 0) &&
             arena_open_far(&arena, nnc_program.far_persistent_bytes, 0, o.far);
   ok = ok && weight_map_import(o.input, map, (uint64_t)o.seed, &arena) && weights_save(path, &arena);
   checkpoint_unlock(&lock);

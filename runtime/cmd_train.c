@@ -196,7 +196,7 @@ static bool open_training(Training *t) {
     return false;
   // what is resumed is checked when it is read
   bool goes_on = o->resume && (!*o->resume || strcmp(o->resume, o->save) == 0);
-  if (is_first_rank() && t->default_path && !goes_on && !checkpoint_may_replace(o->save)) return false;
+  if (is_first_rank() && t->default_path && !goes_on && !checkpoint_may_replace(o->save, false, "--save")) return false;
   if (!dataset_load("train", f, o->data, &t->train_data)) return false;
   if (t->has_eval && !(validation ? dataset_validation(&t->train_data, eval, &t->eval_data)
                                   : dataset_load("eval", eval, o->data, &t->eval_data)))

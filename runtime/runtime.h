@@ -350,9 +350,9 @@ typedef struct TrainState {
 // The first persistent value, of parameters and states only or of all, that holds a NaN or an infinity; NULL: none.
 // False after reporting that they cannot be read.
 bool checkpoint_not_finite(const Arena *arena, bool weights_only, const NncTensor **found);
-// False after reporting that a file at the path, which the user did not name, is another program's: of another source
-// file.
-bool checkpoint_may_replace(const char *path);
+// False after reporting that a file at the path, which the user did not name with `option`, is another program's, of
+// another source file; with spare_own also that it is a training's of this one.
+bool checkpoint_may_replace(const char *path, bool spare_own, const char *option);
 // Values that are not finite are written only with broken, for a file that shows what went wrong.
 bool checkpoint_save(const char *path, const Arena *arena, const TrainState *state, bool broken);
 // Of the state: what the file says, 0 for the last three where it does not.
