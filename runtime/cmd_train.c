@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "runtime/checksum.h"
 #include "runtime/comm/comm.h"
@@ -32,6 +33,7 @@ typedef struct Training {
   char *before;   // Owned; with --find-nan the persistent values before the step; NULL: none yet
   CheckpointLock lock;
   KeptCheckpoints kept;
+  bool wrote_best;          // some evaluation's weights, as the best
   bool best_failed;         // the last attempt to write the best evaluation's weights
   bool evaluation_failed;   // the last evaluation's loss is no finite number
   int64_t saved_step;       // of the checkpoint that this run last wrote; 0: none yet
@@ -341,8 +343,19 @@ static void note_loss(Training *t, const Metrics *m) {
   t->best_failed = !arena_pull_persistent(&t->s.arena) || !weights_save(path, &t->s.arena);
   ranks_broadcast(&t->best_failed, sizeof t->best_failed);
   free(path);
-  if (!t->best_failed) t->run.state.best = loss;   // else the next better one is tried
+  if (!t->best_failed) t->run.state.best = loss, t->wrote_best = true;   // else the next better one is tried
   t->run.state.since_best = 0;
+}
+
+// Without a better evaluation the best weights are those of the run that this one goes on with, beside its checkpoint.
+static void print_out_of_patience(const Training *t) {
+  bool own = t->wrote_best || !t->o.resume || !*t->o.resume;
+  char *path = path_beside(own ? t->o.save : t->o.resume, ".best");
+  bool there = access(path, F_OK) == 0;
+  printf("stopped after step %lld: no better loss than %.4f in %lld evaluations%s%s\n", (long long)t->run.state.step,
+         t->run.state.best, (long long)t->run.state.since_best, there ? "; its weights are in " : "",
+         there ? path : "");
+  free(path);
 }
 
 static bool out_of_patience(const Training *t) {
@@ -497,10 +510,7 @@ static int train_loop(Training *t) {
   if (!is_first_rank())
     return !interrupted && t->best_failed ? EXIT_DIAGNOSTIC : interrupted ? EXIT_INTERRUPTED : EXIT_DONE;
   if (!interrupted) {
-    if (!patient)
-      printf("stopped after step %lld: no better loss than %.4f in %lld evaluations; its weights are in the .best "
-             "file\n",
-             (long long)t->run.state.step, t->run.state.best, (long long)t->run.state.since_best);
+    if (!patient) print_out_of_patience(t);
     if (t->evaluation_failed) report_error("the loss of the last evaluation is not a finite number");
     if (!t->o.quiet) printf("%lld steps done; saved %s\n", (long long)t->run.state.step, t->o.save);
     return t->evaluation_failed || t->best_failed ? EXIT_DIAGNOSTIC : EXIT_DONE;
