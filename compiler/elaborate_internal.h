@@ -170,6 +170,7 @@ typedef struct Group {
   AstPos pos;
   const AstItem *optimizer;
   const Value *value;        // of each of its arguments, from the third on
+  const AstPos *place;       // where this line gives it; source NULL: it does not
   double lr, beta1, beta2;   // of them, where it has them
   const char *rate;          // where the learning rate is an expression of the step: as C; lr is 1 then
   bool frozen;

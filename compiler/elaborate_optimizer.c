@@ -62,6 +62,25 @@ static bool eval_arguments(Elaborator *e, int n, const AstArg *from, CallArg *ar
   return ok;
 }
 
+// For what the optimizer says of an argument. An own optimizer's are there before those behind it on the line.
+static bool note_places(Elaborator *e, Group *g, int n_args, const CallArg *args, int n, const Option *options,
+                        const int *place) {
+  size_t size = (size_t)(g->optimizer->n_parameters + 1) * sizeof(AstPos);
+  AstPos *places = elaborator_alloc(e, size);
+  bool ok = true;
+  if (g->place) memcpy(places, g->place, size);
+  for (int k = 0, i = 0; k < n_args; k++, i++) {
+    for (int j = 0; args[k].name && j < n; j++)
+      if (strcmp(options[j].name, args[k].name) == 0) i = j;
+    if (places[place[i]].source)
+      ok = elaborator_error(e, args[k].pos, "'%s' is given twice, to %s and behind it", options[i].name,
+                            g->optimizer->name.text);
+    places[place[i]] = args[k].pos;
+  }
+  g->place = places;
+  return ok;
+}
+
 // Reads arguments into the values that g begins with.
 static bool read_arguments(Elaborator *e, AstPos pos, const char *of, bool is_group, int n_args, const CallArg *args,
                            Group *g) {
@@ -72,7 +91,8 @@ static bool read_arguments(Elaborator *e, AstPos pos, const char *of, bool is_gr
   Value *all = elaborator_alloc(e, sizeof *all * (size_t)(o->n_parameters + 1)),
         *value = elaborator_alloc(e, sizeof *value * (size_t)(n + 1));
   for (int i = 0; i < n; i++) value[i] = g->value ? g->value[place[i]] : options[i].otherwise;
-  if (!options_bind(e, pos, of, n_args, args, n, options, value)) return false;
+  if (!options_bind(e, pos, of, n_args, args, n, options, value) || !note_places(e, g, n_args, args, n, options, place))
+    return false;
   for (int i = 0; i < n; i++) all[place[i]] = value[i];
   if (!is_group) all[0] = value_bool(false);
   g->value = all;
@@ -270,7 +290,7 @@ static int make_arguments(Elaborator *e, const Group *g, NnType type, CallArg *a
   for (int i = 0; i < o->n_parameters; i++) {
     const char *name = o->parameters[i].name.text;
     bool scalar = strcmp(name, "lr") == 0 || is_step(&o->parameters[i]);
-    args[i] = (CallArg){.name = name, .pos = g->pos};
+    args[i] = (CallArg){.name = name, .pos = g->place[i].source ? g->place[i] : g->pos};
     if (i < FIRST_OPTION)
       args[i].value = value_tensor(function_add_input(e, i ? "gradient" : "parameter", type, false, NULL));
     else if (scalar) args[i].value = value_tensor(function_add_input(e, name, nn_scalar(NN_F64), false, NULL));

@@ -175,6 +175,7 @@ void options_check(Elaborator *e, AstPos pos, const char *of, int n_args, const 
         elaborator_error(e, args[k].value->pos, "too many arguments to %s, which takes %d", of, n);
       continue;
     }
+    if (given[i]) elaborator_error(e, args[k].value->pos, "'%s' is given twice to %s", options[i].name, of);
     given[i] = true;
     if (option_literal(e, args[k].value, &arg)) option_value(e, of, &options[i], &arg, &ignored);
   }
