@@ -52,10 +52,26 @@ static bool is_for(const AstStmt *s, const AstExpr *x, const char *name) {
   return !any && strcmp(s->setting.targets[0].text, name) == 0;
 }
 
+// Whether argument i, by name or the name of an input, stands before it too.
+static bool is_given_before(const AstExpr *x, int i) {
+  const AstArg *a = &x->call.args[i];
+  bool named = a->name.text != NULL;
+  for (int k = 1; k < i; k++) {
+    const AstArg *b = &x->call.args[k];
+    bool alike = named == (b->name.text != NULL) &&
+                 (named || (a->value->kind == AST_NAME && b->value->kind == AST_NAME));
+    if (alike && strcmp(named ? a->name.text : a->value->text, named ? b->name.text : b->value->text) == 0) return true;
+  }
+  return false;
+}
+
 static bool names_known(Elaborator *e, const AstStmt *s, const AstExpr *x) {
   for (int i = 1; i < x->call.n_args; i++) {
     const AstArg *a = &x->call.args[i];
     bool found = false;
+    if (is_given_before(x, i))
+      return elaborator_error(e, a->name.text ? a->name.pos : a->value->pos, "'%s' is given twice to %s",
+                              a->name.text ? a->name.text : a->value->text, x->call.callee);
     if (a->name.text) continue;
     NameSearch nearest = name_search(a->value->kind == AST_NAME ? a->value->text : "");
     for (int k = 0; a->value->kind == AST_NAME && k < s->setting.n_targets; k++) {
