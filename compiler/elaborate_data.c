@@ -325,19 +325,23 @@ static bool input_from_argument(Elaborator *e, DataInput *input, const AstExpr *
   return nn_type_is_representable(t) || elaborator_error(e, x->pos, "a tensor has at most 2^40 elements");
 }
 
-// whole=true among the reader's arguments: each tensor is one record.
-static bool line_is_whole(const AstExpr *call) {
-  for (int i = 0; i < call->call.n_args; i++) {
-    const AstArg *a = &call->call.args[i];
-    if (a->name.text && strcmp(a->name.text, "whole") == 0 && a->value->kind == AST_BOOL) return a->value->boolean;
-  }
-  return false;
-}
-
 bool data_is_target(const AstStmt *s, const char *name) {
   for (int i = 0; i < s->setting.n_targets; i++)
     if (strcmp(s->setting.targets[i].text, name) == 0) return true;
   return false;
+}
+
+// whole=true among the reader's arguments: each tensor is one record.
+static bool line_is_whole(Elaborator *e, const AstStmt *s, bool *whole) {
+  const AstExpr *call = data_reader(s);
+  *whole = false;
+  for (int i = 0; i < call->call.n_args; i++) {
+    const AstArg *a = &call->call.args[i];
+    CallArg arg;
+    if (a->name.text && strcmp(a->name.text, "whole") == 0 && !data_is_target(s, "whole"))
+      return eval_args(e, 1, a, &arg) && data_option_flag(e, &arg, whole);
+  }
+  return true;
 }
 
 // csr=name: the file holds this input as the starts of rows.
@@ -422,7 +426,9 @@ static bool collect_line(Elaborator *e, const AstStmt *s, int *n, int *capacity,
     return false;
   }
   const AstExpr *call = data_reader(s);
+  bool whole = false;
   ok = data_check_argument_names(e, s, reader);
+  if (reader == READER_SAFETENSORS) ok = line_is_whole(e, s, &whole) && ok;
   for (int k = 0; k < s->setting.n_targets; k++) {
     NnDtype dtype = data_readers[reader].has_dtype ? data_readers[reader].dtype : e->dtype;
     if (reader == READER_IMAGES && k > 0) dtype = NN_I32;   // classes
@@ -430,7 +436,7 @@ static bool collect_line(Elaborator *e, const AstStmt *s, int *n, int *capacity,
                        .pos = s->setting.targets[k].pos,
                        .reader = (int)reader,
                        .fixed_dtype = data_readers[reader].has_dtype,
-                       .whole = line_is_whole(call),
+                       .whole = whole,
                        .type = nn_scalar(dtype)};
     ok = transforms_normalise(e, s, &input) && csr_input(e, s, reader, &input) && ok;
     if (input.staging && input.staging->channels) input.fixed_dtype = false, input.type.dtype = e->dtype;

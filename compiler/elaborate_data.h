@@ -33,6 +33,7 @@ bool data_reader_of(Elaborator *e, const AstStmt *s, Reader *out);              
 DataInput *data_find_input(int n, DataInput *inputs, const char *name);           // NULL: none
 bool data_is_target(const AstStmt *s, const char *name);                          // a name that the line gives
 const DataInput *data_batched_input(int n, const DataInput *inputs);              // NULL when all are whole
+bool data_option_flag(Elaborator *e, const CallArg *a, bool *flag);               // true or false; reports
 bool data_check_argument_names(Elaborator *e, const AstStmt *s, Reader reader);   // reports
 
 #endif

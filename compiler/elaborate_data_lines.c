@@ -88,6 +88,12 @@ static bool read_csv_option(Elaborator *e, const CallArg *a, ReaderCall *r) {
   return one || elaborator_error(e, a->pos, "'separator' must be one character, such as \";\"");
 }
 
+bool data_option_flag(Elaborator *e, const CallArg *a, bool *flag) {
+  *flag = a->value.kind == VALUE_BOOL && a->value.b;
+  return a->value.kind == VALUE_BOOL ||
+         elaborator_error(e, a->pos, "'%s' must be true or false, found %s", a->name, value_describe(e, a->value));
+}
+
 static bool read_option(Elaborator *e, const CallArg *a, Reader reader, ReaderCall *r) {
   double number;
   bool begin = strcmp(a->name, "begin") == 0, end = strcmp(a->name, "end") == 0;
@@ -105,10 +111,7 @@ static bool read_option(Elaborator *e, const CallArg *a, Reader reader, ReaderCa
     return (r->resize > 0 && r->resize < 1 << 15) ||
            elaborator_error(e, a->pos, "'resize' must be a number of pixels, found %s", value_describe(e, a->value));
   }
-  if (strcmp(a->name, "skip_broken") == 0 && reader == READER_IMAGES) {
-    r->skip_broken = a->value.kind == VALUE_BOOL && a->value.b;
-    return a->value.kind == VALUE_BOOL || elaborator_error(e, a->pos, "'skip_broken' must be true or false");
-  }
+  if (strcmp(a->name, "skip_broken") == 0 && reader == READER_IMAGES) return data_option_flag(e, a, &r->skip_broken);
   bool workers = strcmp(a->name, "num_workers") == 0;
   if (workers || strcmp(a->name, "prefetch_factor") == 0) {
     int least = !workers || reader == READER_IMAGES;
@@ -119,16 +122,8 @@ static bool read_option(Elaborator *e, const CallArg *a, Reader reader, ReaderCa
     return true;
   }
   if (reader == READER_CSV) return read_csv_option(e, a, r);
-  if (strcmp(a->name, "whole") == 0 && reader == READER_SAFETENSORS) {
-    r->whole = a->value.kind == VALUE_BOOL && a->value.b;
-    return a->value.kind == VALUE_BOOL ||
-           elaborator_error(e, a->pos, "'whole' must be true or false, found %s", value_describe(e, a->value));
-  }
-  if (strcmp(a->name, "continued") == 0 && data_is_text(reader)) {
-    if (a->value.kind != VALUE_BOOL) return elaborator_error(e, a->pos, "'continued' must be true or false");
-    r->continued = a->value.b;
-    return true;
-  }
+  if (strcmp(a->name, "whole") == 0 && reader == READER_SAFETENSORS) return data_option_flag(e, a, &r->whole);
+  if (strcmp(a->name, "continued") == 0 && data_is_text(reader)) return data_option_flag(e, a, &r->continued);
   if (strcmp(a->name, "sequence") == 0 && data_is_text(reader)) {
     if (a->value.kind != VALUE_INT || a->value.i < 1)
       return elaborator_error(e, a->pos, "'sequence' must be a positive integer");
