@@ -219,7 +219,7 @@ static bool override(Elaborator *e, const char *name, const Define *define, Valu
   switch (value->kind) {
   case VALUE_STRING: *value = value_string(define->text); return true;
   case VALUE_BOOL:
-    if (!is_word && !define->is_number) break;
+    if (!is_word && !(define->is_number && (define->number == 0 || define->number == 1))) break;
     *value = value_bool(is_word ? is_true : define->number != 0);
     return true;
   default:
