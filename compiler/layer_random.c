@@ -67,6 +67,7 @@ bool layer_normal(LayerCall *c, Value *result) {
   double mean = layer_number(c, MEAN), std = first ? 1 : layer_number(c, STD);
   if (first && layer_given(c, SHAPE))
     return layer_arg_error(c, SHAPE, "is given twice, first as %s", value_describe(c->e, c->arg[STD]));
+  if (std < 0) return layer_arg_error(c, STD, "must not be negative, found %g", std);
   if (!first && !layer_given(c, SHAPE))
     return init_result(result, mean != 0 ? elaborator_format(c->e, "normal(%.17g,%.17g)", mean, std)
                                          : elaborator_format(c->e, "normal(%.17g)", std));
@@ -87,6 +88,7 @@ bool layer_uniform(LayerCall *c, Value *result) {
     return false;
   }
   double low = first ? 0 : layer_number(c, LOW), high = first ? 1 : layer_number(c, HIGH);
+  if (low > high) return layer_arg_error(c, HIGH, "must be at least 'low', %g, found %g", low, high);
   if (!first && !layer_given(c, SHAPE))
     return init_result(result, elaborator_format(c->e, "uniform(%.17g,%.17g)", low, high));
   NnType type, wide;
