@@ -188,6 +188,13 @@ bool report_no_value(Elaborator *e, const AstItem *b) {
 
 // --- Values
 
+// `lr`, `step` and `steps` of an optimizer or a schedule are numbers for its signature, and tensors in its body.
+static bool is_number_of_step(const AstItem *b, const AstParameter *p, Value v) {
+  bool method = b->kind == AST_OPTIMIZER || b->kind == AST_SCHEDULE;
+  if (!method || !p->kind || v.kind != VALUE_TENSOR || nn_value_type(v.tensor).rank > 0) return false;
+  return strcmp(p->kind, "int") == 0 || strcmp(p->kind, "float") == 0 || strcmp(p->kind, "number") == 0;
+}
+
 static bool bind_value(Elaborator *e, const Call *c, int i) {
   const AstParameter *p = &c->block->parameters[i];
   Value value = c->bound[i]->value;
@@ -196,8 +203,29 @@ static bool bind_value(Elaborator *e, const Call *c, int i) {
     elaborator_builder(e)->loc = location_of(e, c->bound[i]->pos);
     value = value_cast(e, value, inside);
   }
-  bool ok = (!p->has_type && !p->kind) || signature_bind(e, c->block, p, c->bound[i], &value);
+  bool ok = (!p->has_type && !p->kind) || is_number_of_step(c->block, p, value) ||
+            signature_bind(e, c->block, p, c->bound[i], &value);
   set_variable(e, p->name.text, c->bound[i]->pos, value)->broken = !ok;
+  return ok;
+}
+
+// A default sees the arguments before it; those behind it have no names meanwhile.
+static bool eval_default(Elaborator *e, const Call *c, int i, Value *value) {
+  const AstParameter *p = c->block->parameters;
+  Frame *f = e->frame;
+  int n = c->block->n_parameters, *at = NULL;
+  for (int k = i + 1; k < n; k++) {
+    if (!c->bound[k]) continue;
+    if (!at) at = elaborator_alloc(e, sizeof *at * (size_t)n);
+    at[k] = (int)(find_variable(f, p[k].name.text) - f->variables);
+  }
+  for (int k = i + 1; at && k < n; k++)
+    if (c->bound[k]) f->variables[at[k]].name = "";
+  f->in_default = true;
+  bool ok = eval(e, p[i].otherwise, value);
+  f->in_default = false;
+  for (int k = i + 1; at && k < n; k++)
+    if (c->bound[k]) f->variables[at[k]].name = p[k].name.text;
   return ok;
 }
 
@@ -211,7 +239,7 @@ static bool bind_parameters(Elaborator *e, const Call *c) {
     const AstParameter *p = &c->block->parameters[i];
     CallArg arg = {.name = p->name.text, .pos = p->name.pos};
     if (c->bound[i]) continue;
-    ok = eval(e, p->otherwise, &arg.value);
+    ok = eval_default(e, c, i, &arg.value);
     c->bound[i] = &arg;
     ok = ok && bind_value(e, c, i);
     c->bound[i] = NULL;

@@ -49,8 +49,12 @@ static const LayerInfo *constant_find(const char *name) {
 bool name_is_known(Elaborator *e, const char *name) { return visible_variable(e, name) || constant_find(name); }
 
 bool report_unknown_name(Elaborator *e, const AstExpr *x) {
+  const AstItem *b = e->frame->in_default ? e->frame->block : NULL;
+  bool behind = false;
+  for (int i = 0; b && i < b->n_parameters; i++) behind |= strcmp(b->parameters[i].name.text, x->text) == 0;
   elaborator_error(e, x->pos, "unknown name '%s'", x->text);
-  hint_name(e, x->text);
+  if (behind) elaborator_hint(e, "a default sees the arguments before it, not those behind it");
+  else hint_name(e, x->text);
   return false;
 }
 

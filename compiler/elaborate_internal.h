@@ -57,6 +57,7 @@ typedef struct Frame {
   Path *path;          // of parameters made here, below the loops
   Path *body;          // of the block or model itself, which paths in quotes are relative to
   NnDtype precision;   // the type that is computed in
+  bool in_default;     // a default is computed, which sees the arguments before it
   int n, capacity;
   Variable *variables;
   NameTable places;   // of more than FEW_VARIABLES; may know places behind n, of names whose scope has ended
@@ -427,12 +428,13 @@ bool transforms_normalise(Elaborator *e, const AstStmt *s, DataInput *input);
 bool transforms_read(Elaborator *e, const AstStmt *s, int n, const DataInput *inputs, Transforms *out);
 
 // elaborate_options.c
-typedef enum OptionKind { OPTION_REAL, OPTION_COUNT, OPTION_FLAG, OPTION_OTHER } OptionKind;
+typedef enum OptionKind { OPTION_REAL, OPTION_COUNT, OPTION_FLAG, OPTION_OTHER, OPTION_ANY } OptionKind;
 typedef struct Option {
   const char *name;
   OptionKind kind;
-  Value otherwise;    // VALUE_NONE: must be given; an OPTION_OTHER must be of its kind
+  Value otherwise;    // VALUE_NONE: must be given, unless it is computed; an OPTION_OTHER must be of its kind
   double low, high;   // inclusive
+  bool computed;      // its default is none, or follows from other arguments
 } Option;
 #define OPTION_BIG 1e18
 #define OPTION_INT(x) \
@@ -449,6 +451,8 @@ double option_number(Value v);
 // number of the parameter of each.
 bool options_of(Elaborator *e, const AstItem *item, int first, int n_given, const char *const *given, int *n,
                 Option **options, int **place);
+// Defaults that follow from other arguments, which the body computes; those of a number of the step stay VALUE_NONE.
+bool options_complete(Elaborator *e, const AstItem *item, int n, const Option *options, const int *place, Value *value);
 // An argument whose value is written out; nothing is executed here, not even a sign.
 bool option_literal(Elaborator *e, const AstExpr *x, CallArg *arg);
 // The names of arguments, and the values that are written out; what a name stands for is not known here.

@@ -190,9 +190,12 @@ static void check_item(Elaborator *e, const AstItem *item) {
     if (p->has_type) type_dtype(e, &p->type, &dtype);
     for (int k = 0; p->has_type && k < p->type.n_dims; k++) know_dimensions(e, p->type.dims[k]);
   }
-  for (int i = 0; i < item->n_parameters; i++) know(e, &item->parameters[i].name);
-  for (int i = 0; i < item->n_parameters; i++)
+  frame.in_default = true;
+  for (int i = 0; i < item->n_parameters; i++) {
     if (item->parameters[i].otherwise) check_expr(e, item->parameters[i].otherwise);
+    know(e, &item->parameters[i].name);
+  }
+  frame.in_default = false;
   precision_read(e, &item->precision, &dtype);
   check_body(e, &item->body);
   bool has_value = item->body.n > 0 && item->body.stmts[item->body.n - 1]->kind == AST_EXPR;

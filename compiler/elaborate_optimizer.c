@@ -15,7 +15,7 @@
 
 enum { FIRST_OPTION = 2 };   // behind the parameter and its gradient
 
-static const Option frozen_option = {"frozen", OPTION_FLAG, {.kind = VALUE_BOOL}, 0, 1};
+static const Option frozen_option = {"frozen", OPTION_FLAG, {.kind = VALUE_BOOL}, 0, 1, false};
 
 void optimizer_check_declaration(Elaborator *e, const AstItem *o) {
   bool has_rate = false, tensors = o->n_parameters >= FIRST_OPTION;
@@ -38,12 +38,6 @@ static bool optimizer_options(Elaborator *e, const AstItem *o, bool is_group, in
   bool ok = options_of(e, o, FIRST_OPTION, 1, given, n, options, place);
   if (is_group) (*options)[*n] = frozen_option, (*place)[(*n)++] = 0;   // in the place of the parameter itself
   return ok;
-}
-
-static double number_of(const AstItem *o, const Value *value, const char *name, double otherwise) {
-  for (int i = FIRST_OPTION; i < o->n_parameters; i++)
-    if (strcmp(o->parameters[i].name.text, name) == 0) return option_number(value[i]);
-  return otherwise;
 }
 
 // The arguments of an optimizer or a group; an `lr` that follows from the step becomes g->rate.
@@ -81,6 +75,24 @@ static bool note_places(Elaborator *e, Group *g, int n_args, const CallArg *args
   return ok;
 }
 
+// What the program has tables of, which the body does not compute. value: of each option.
+static bool read_numbers(Elaborator *e, Group *g, int n, const Option *options, const int *place, Value *value) {
+  static const char *const names[] = {"lr", "beta1", "beta2"};
+  double *const numbers[] = {&g->lr, &g->beta1, &g->beta2};
+  const AstItem *o = g->optimizer;
+  bool ok = options_complete(e, o, n, options, place, value);
+  g->lr = 0, g->beta1 = 0.9, g->beta2 = 0.999;
+  for (int i = 0; i < n; i++)
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+      if (strcmp(options[i].name, names[k]) != 0) continue;
+      *numbers[k] = option_number(value[i]);
+      if (value[i].kind != VALUE_INT && value[i].kind != VALUE_FLOAT)
+        ok = elaborator_error(e, o->parameters[place[i]].otherwise->pos,
+                              "the default of '%s' must be a constant number", names[k]);
+    }
+  return ok;
+}
+
 // Reads arguments into the values that g begins with.
 static bool read_arguments(Elaborator *e, AstPos pos, const char *of, bool is_group, int n_args, const CallArg *args,
                            Group *g) {
@@ -97,10 +109,7 @@ static bool read_arguments(Elaborator *e, AstPos pos, const char *of, bool is_gr
   if (!is_group) all[0] = value_bool(false);
   g->value = all;
   g->frozen = all[0].b;
-  g->lr = number_of(o, all, "lr", 0);
-  g->beta1 = number_of(o, all, "beta1", 0.9);
-  g->beta2 = number_of(o, all, "beta2", 0.999);
-  return true;
+  return read_numbers(e, g, n, options, place, value);
 }
 
 // `adamw(lr=1e-3)`: name and arguments. A name alone is a call without arguments.
@@ -287,16 +296,18 @@ typedef struct Update {
 // What its body calls its arguments: tensors, scalars of the step, constants.
 static int make_arguments(Elaborator *e, const Group *g, NnType type, CallArg *args) {
   const AstItem *o = g->optimizer;
+  int n = 0;
   for (int i = 0; i < o->n_parameters; i++) {
     const char *name = o->parameters[i].name.text;
     bool scalar = strcmp(name, "lr") == 0 || is_step(&o->parameters[i]);
-    args[i] = (CallArg){.name = name, .pos = g->place[i].source ? g->place[i] : g->pos};
+    CallArg arg = {.name = name, .pos = g->place[i].source ? g->place[i] : g->pos};
     if (i < FIRST_OPTION)
-      args[i].value = value_tensor(function_add_input(e, i ? "gradient" : "parameter", type, false, NULL));
-    else if (scalar) args[i].value = value_tensor(function_add_input(e, name, nn_scalar(NN_F64), false, NULL));
-    else args[i].value = g->value[i];
+      arg.value = value_tensor(function_add_input(e, i ? "gradient" : "parameter", type, false, NULL));
+    else if (scalar) arg.value = value_tensor(function_add_input(e, name, nn_scalar(NN_F64), false, NULL));
+    else arg.value = g->value[i];
+    if (arg.value.kind != VALUE_NONE) args[n++] = arg;   // else its default is computed in the body
   }
-  return o->n_parameters;
+  return n;
 }
 
 static bool add_result(Elaborator *e, const AstItem *o, NnType type, Value result) {

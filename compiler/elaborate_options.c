@@ -11,6 +11,7 @@ static bool has_kind(const Option *o, const Value *v) {
   switch (o->kind) {
   case OPTION_FLAG: return v->kind == VALUE_BOOL;
   case OPTION_OTHER: return v->kind == o->otherwise.kind;
+  case OPTION_ANY: return true;
   default: return v->kind == VALUE_INT || (o->kind == OPTION_REAL && v->kind == VALUE_FLOAT);
   }
 }
@@ -22,7 +23,8 @@ bool option_value(Elaborator *e, const char *of, const Option *o, const CallArg 
   const char *name = strcmp(of, o->name) == 0 ? elaborator_format(e, "'%s'", of)
                                               : elaborator_format(e, "%s: '%s'", of, o->name);
   *value = *v;
-  if (!has_kind(o, v) || (o->kind != OPTION_OTHER && !value_as_number(v, &x)))
+  bool number = o->kind != OPTION_OTHER && o->kind != OPTION_ANY;
+  if (!has_kind(o, v) || (number && !value_as_number(v, &x)))
     return elaborator_error(e, a->pos, "%s must be %s, found %s", name, option_kinds[o->kind], value_describe(e, *v));
   if (o->kind == OPTION_REAL) *value = value_float(x);
   if (x >= o->low && x <= o->high) return true;   // which NaN is not
@@ -71,7 +73,8 @@ bool options_bind(Elaborator *e, AstPos pos, const char *of, int n_args, const C
     ok = option_value(e, of, &options[i], &args[k], &value[i]) && ok;
   }
   for (int i = 0; i < n; i++)
-    if (!given[i] && value[i].kind == VALUE_NONE) ok = elaborator_error(e, pos, "%s needs '%s'", of, options[i].name);
+    if (!given[i] && value[i].kind == VALUE_NONE && !options[i].computed)
+      ok = elaborator_error(e, pos, "%s needs '%s'", of, options[i].name);
   return ok;
 }
 
@@ -105,7 +108,12 @@ static const struct {
     {"pct_start", OPTION_REAL, 0, 1},
 };
 
-static OptionKind kind_of(Value otherwise) {
+// By the signature, or by the default.
+static OptionKind kind_of(const AstParameter *p, Value otherwise, bool computed) {
+  bool number = p->kind && (strcmp(p->kind, "float") == 0 || strcmp(p->kind, "number") == 0);
+  if (p->kind && strcmp(p->kind, "int") == 0) return OPTION_COUNT;
+  if (p->kind && strcmp(p->kind, "bool") == 0) return OPTION_FLAG;
+  if (p->kind || p->has_type || computed) return number && !computed ? OPTION_REAL : OPTION_ANY;
   switch (otherwise.kind) {
   case VALUE_INT: return OPTION_COUNT;
   case VALUE_BOOL: return OPTION_FLAG;
@@ -115,29 +123,67 @@ static OptionKind kind_of(Value otherwise) {
   }
 }
 
+// Where a default is computed: it sees the arguments before it. `broken`: their values are not known here.
+static void declare(Elaborator *e, const AstParameter *p, Value value, bool broken) {
+  set_variable(e, p->name.text, p->name.pos, value)->broken = broken;
+}
+
+static void enter_defaults(Elaborator *e, const AstItem *item, Frame *frame) {
+  frame_push(e, frame, item, item->name.pos, path_create(e, ""));
+  frame->is_prelude = item->pos.source->is_prelude;
+  frame->in_default = true;
+}
+
+// The default of p; false after reporting. *computed: it is none, or names an argument whose value is not known here.
+static bool eval_default(Elaborator *e, const AstParameter *p, Value *value, bool *computed) {
+  int errors = e->n_reported;
+  bool ok = eval(e, p->otherwise, value);
+  *computed = ok ? value->kind == VALUE_NONE : e->n_reported == errors && !e->gave_up;
+  if (!ok) *value = (Value){0};
+  return ok || *computed;
+}
+
 bool options_of(Elaborator *e, const AstItem *item, int first, int n_given, const char *const *given, int *n,
                 Option **options, int **place) {
+  Frame frame;
   bool ok = true;
   *n = 0;
   *options = elaborator_alloc(e, sizeof **options * (size_t)(item->n_parameters + 1));
   *place = elaborator_alloc(e, sizeof **place * (size_t)(item->n_parameters + 1));
-  for (int i = first; i < item->n_parameters; i++) {
+  enter_defaults(e, item, &frame);
+  for (int i = 0; i < item->n_parameters; i++) {
     const AstParameter *p = &item->parameters[i];
     Option option = {.name = p->name.text, .low = -OPTION_BIG, .high = OPTION_BIG};
-    bool is_given = false;
+    bool is_given = i < first;
     for (int k = 0; k < n_given; k++) is_given |= strcmp(given[k], p->name.text) == 0;
-    if (is_given) continue;
-    if (p->otherwise && !eval(e, p->otherwise, &option.otherwise)) {
-      ok = false;
-      continue;
-    }
-    option.kind = kind_of(option.otherwise);
+    bool known = is_given || !p->otherwise || eval_default(e, p, &option.otherwise, &option.computed);
+    declare(e, p, option.otherwise, true);
+    ok = known && ok;
+    if (is_given || !known) continue;
+    option.kind = kind_of(p, option.otherwise, option.computed);
     for (size_t k = 0; k < sizeof limits / sizeof *limits; k++)
       if (strcmp(limits[k].name, option.name) == 0)
         option.kind = limits[k].kind, option.low = limits[k].low, option.high = limits[k].high;
     (*place)[*n] = i;
     (*options)[(*n)++] = option;
   }
+  frame_pop(e);
+  return ok;
+}
+
+bool options_complete(Elaborator *e, const AstItem *item, int n, const Option *options, const int *place,
+                      Value *value) {
+  Frame frame;
+  bool ok = true;
+  enter_defaults(e, item, &frame);
+  for (int i = 0, k = 0; i < item->n_parameters; i++) {
+    const AstParameter *p = &item->parameters[i];
+    bool option = k < n && place[k] == i, of_step = !option || strcmp(p->name.text, "lr") == 0, left = false;
+    if (option && options[k].computed && value[k].kind == VALUE_NONE) ok = eval_default(e, p, &value[k], &left) && ok;
+    declare(e, p, option ? value[k] : (Value){0}, of_step || left);
+    k += option;
+  }
+  frame_pop(e);
   return ok;
 }
 
@@ -180,6 +226,6 @@ void options_check(Elaborator *e, AstPos pos, const char *of, int n_args, const 
     if (option_literal(e, args[k].value, &arg)) option_value(e, of, &options[i], &arg, &ignored);
   }
   for (int i = 0; i < n; i++)
-    if (!given[i] && options[i].otherwise.kind == VALUE_NONE)
+    if (!given[i] && options[i].otherwise.kind == VALUE_NONE && !options[i].computed)
       elaborator_error(e, pos, "%s needs '%s'", of, options[i].name);
 }

@@ -99,8 +99,8 @@ static bool read_average(Elaborator *e, const AstStmt *s, const ModelCall **call
 }
 
 static bool read_rate(Elaborator *e, const AstStmt *s, double *decay, int64_t *every) {
-  static const Option options[] = {{"decay", OPTION_REAL, OPTION_FLOAT(0), 0, 1},
-                                   {"every", OPTION_COUNT, OPTION_INT(1), 1, OPTION_BIG}};
+  static const Option options[] = {{"decay", OPTION_REAL, OPTION_FLOAT(0), 0, 1, false},
+                                   {"every", OPTION_COUNT, OPTION_INT(1), 1, OPTION_BIG, false}};
   Value value[2] = {options[0].otherwise, options[1].otherwise};
   int n = s->setting.n_args - 1;
   CallArg *args = elaborator_alloc(e, sizeof *args * (size_t)(n + 1));

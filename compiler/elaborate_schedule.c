@@ -143,7 +143,10 @@ static bool call_schedule(Elaborator *e, const AstExpr *x, const AstItem *item, 
         return elaborator_error(e, args[k].pos,
                                 "%s: 'min' = %g is above the optimizer's lr = %g, from which the schedule comes down",
                                 item->name.text, option_number(value[i]), rate);
-  return call_block(e, item, pos, &(AstName){0}, item->n_parameters, all, result);
+  int n_all = 0;
+  for (int i = 0; i < item->n_parameters; i++)   // the others are defaults that the body computes
+    if (all[i].value.kind != VALUE_NONE) all[n_all++] = all[i];
+  return call_block(e, item, pos, &(AstName){0}, n_all, all, result);
 }
 
 // The schedule that the line names; without a line the factor is 1.

@@ -58,7 +58,7 @@ static bool read_number(Elaborator *e, const char *keyword, OptionKind kind, dou
   const AstStmt *s = settings_find(e, keyword);
   *found = s != NULL;
   if (!s) return true;
-  Option option = {keyword, kind, {0}, low, high};
+  Option option = {keyword, kind, {0}, low, high, false};
   CallArg arg;
   Value v;
   if (s->setting.n_args != 1 || s->setting.args[0].name.text)
@@ -91,8 +91,8 @@ static bool call_of(Elaborator *e, const AstStmt *s, const char **callee, int *n
 // `loss_scale 1024`, `loss_scale dynamic(init=65536, every=2000)`. Without the line it is dynamic where the step
 // computes in f16.
 static bool read_loss_scale(Elaborator *e) {
-  static const Option options[] = {{"init", OPTION_REAL, OPTION_FLOAT(65536), 1, 0x1p24},
-                                   {"every", OPTION_COUNT, OPTION_INT(2000), 1, 1e6}};
+  static const Option options[] = {{"init", OPTION_REAL, OPTION_FLOAT(65536), 1, 0x1p24, false},
+                                   {"every", OPTION_COUNT, OPTION_INT(2000), 1, 1e6, false}};
   const AstStmt *s = settings_find(e, "loss_scale");
   Value value[2] = {options[0].otherwise, options[1].otherwise};
   double fixed;
