@@ -84,7 +84,7 @@ double option_number(Value v) {
   return x;
 }
 
-// What arguments of these names may be, whatever they are of.
+// What arguments of these names may be, whatever they are of, unless their signature says otherwise.
 static const struct {
   const char *name;
   OptionKind kind;
@@ -161,9 +161,12 @@ bool options_of(Elaborator *e, const AstItem *item, int first, int n_given, cons
     ok = known && ok;
     if (is_given || !known) continue;
     option.kind = kind_of(p, option.otherwise, option.computed);
-    for (size_t k = 0; k < sizeof limits / sizeof *limits; k++)
-      if (strcmp(limits[k].name, option.name) == 0)
+    for (size_t k = 0; k < sizeof limits / sizeof *limits; k++) {
+      bool open = !p->kind && !p->has_type && option.otherwise.kind == VALUE_NONE;
+      bool fits = open || option.kind == limits[k].kind || (option.kind == OPTION_COUNT && !p->kind);
+      if (strcmp(limits[k].name, option.name) == 0 && fits)
         option.kind = limits[k].kind, option.low = limits[k].low, option.high = limits[k].high;
+    }
     (*place)[*n] = i;
     (*options)[(*n)++] = option;
   }
