@@ -1,6 +1,7 @@
 // The train section: what is computed in a step (@train), in an evaluation (@eval) and for a prediction (@predict). The
 // loss and the metrics are expressions over the names that the data lines give; each function elaborates them again in
 // its own mode.
+#include <fnmatch.h>
 #include <string.h>
 
 #include "compiler/elaborate_internal.h"
@@ -159,10 +160,34 @@ void hint_parameters(Elaborator *e, const char *pattern) {
   }
 }
 
+// The group that has a parameter which group i would match, were it the first; NULL: there is none.
+static const Group *group_before(Elaborator *e, int i, const char **path) {
+  for (int k = 0; k < e->function->n_slots; k++) {
+    const Slot *s = &e->function->slots[k];
+    bool matches = false;
+    for (int n = 0; n < e->groups[i].n_patterns && !s->is_state; n++)
+      matches |= fnmatch(e->groups[i].patterns[n], s->path, 0) == 0;
+    int first = matches ? settings_group_of(e, s->path) : i;
+    const Group *g = &e->groups[first];
+    *path = s->path;
+    if (first < i && g->n_patterns > 0) return g;
+  }
+  return NULL;
+}
+
 static bool check_groups(Elaborator *e) {
   bool ok = true;
   for (int i = 0; i < e->n_groups; i++) {
     if (e->groups[i].matched || e->groups[i].n_patterns == 0) continue;
+    const char *path;
+    const Group *before = group_before(e, i, &path);
+    if (before) {
+      ok = elaborator_error(e, e->groups[i].pos, "group \"%s\" has no parameter that is left for it",
+                            e->groups[i].patterns[0]);
+      elaborator_hint(e, "the first group that matches counts: write it above the other");
+      elaborator_note(e, before->pos, "'%s' is in this group", path);
+      continue;
+    }
     ok = elaborator_error(e, e->groups[i].pos, "group \"%s\" matches no parameter", e->groups[i].patterns[0]);
     hint_parameters(e, e->groups[i].patterns[0]);
   }
