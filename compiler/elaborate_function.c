@@ -134,8 +134,12 @@ static Slot *find_or_make_slot(Elaborator *e, AstPos pos, const char *name, NnTy
     Slot *s = &f->slots[place];
     if (s->is_state == is_state && nn_type_equal(&s->type, &type)) return s;
     char had[256], asked[256];
-    elaborator_error(e, pos, "parameter '%s' is used as %s and as %s", path, nn_type_format(&type, asked, sizeof asked),
-                     nn_type_format(&s->type, had, sizeof had));
+    if (s->is_state != is_state)
+      elaborator_error(e, pos, "'%s' is %s here and %s before", path, is_state ? "a state" : "a parameter",
+                       s->is_state ? "a state" : "a parameter");
+    else
+      elaborator_error(e, pos, "parameter '%s' is used as %s and as %s", path,
+                       nn_type_format(&type, asked, sizeof asked), nn_type_format(&s->type, had, sizeof had));
     elaborator_note(e, s->pos, "the first use is here");
     return NULL;
   }
