@@ -109,7 +109,8 @@ static bool read_option(Elaborator *e, const CallArg *a, Reader reader, ReaderCa
   if (strcmp(a->name, "resize") == 0 && reader == READER_IMAGES) {
     r->resize = a->value.kind == VALUE_INT ? a->value.i : 0;
     return (r->resize > 0 && r->resize < 1 << 15) ||
-           elaborator_error(e, a->pos, "'resize' must be a number of pixels, found %s", value_describe(e, a->value));
+           elaborator_error(e, a->pos, "'resize' must be a number of pixels from 1 to 32767, found %s",
+                            value_describe(e, a->value));
   }
   if (strcmp(a->name, "skip_broken") == 0 && reader == READER_IMAGES) return data_option_flag(e, a, &r->skip_broken);
   bool workers = strcmp(a->name, "num_workers") == 0;
