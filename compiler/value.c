@@ -271,8 +271,10 @@ static bool list_binary(Elaborator *e, AstPos pos, Operator op, Value x, Value y
     return true;
   }
   int64_t times = repeat ? y.i : 1, n;
-  if (times < 0 || __builtin_mul_overflow(times, x.list.n, &n) || n > MAX_EVALUATIONS)
-    return elaborator_error(e, pos, "a list of %d, %lld times", x.list.n, (long long)times);
+  if (times < 0) return elaborator_error(e, pos, "a list cannot be repeated %lld times", (long long)times);
+  if (__builtin_mul_overflow(times, x.list.n, &n) || n > MAX_EVALUATIONS)
+    return elaborator_error(e, pos, "a list of %d, repeated %lld times, has more than %d elements", x.list.n,
+                            (long long)times, MAX_EVALUATIONS);
   if (join) n += y.list.n;
   for (int64_t i = 0; i < n; i++)
     if (!function_charge(e, pos)) return false;
