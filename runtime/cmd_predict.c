@@ -57,7 +57,7 @@ static const NncFunction *find_model(const PredictOptions *o) {
 static const char *read_temperature(char *text, void *out) {
   char *end;
   double v = strtod(text, &end);
-  if (end == text || *end || !(v >= 0 && v <= 1e6)) return "a number of at least 0";
+  if (end == text || *end || !(v >= 0 && v <= 1e6)) return "a number from 0 to 1e6";
   *(double *)out = v;
   return NULL;
 }
