@@ -162,13 +162,16 @@ static bool is_member(const Entry *e, const char *field) {
 static void report_no_member(const Directory *d, const char *field) {
   char **names = xcalloc((size_t)d->n, sizeof *names);
   int n = 0;
+  bool bare = false;
   Entry e;
   for (int64_t at = 0, i = 0; i < d->n && take_entry(d, &at, &e); i++) {
-    int length = e.name_bytes;
-    if (length > 4 && memcmp(e.name + length - 4, ".npy", 4) == 0) length -= 4;
-    names[n++] = xasprintf("%.*s", length, e.name);
+    int length = e.name_bytes - 4;
+    bool array = length > 0 && memcmp(e.name + length, ".npy", 4) == 0;
+    if (array) names[n++] = xasprintf("%.*s", length, e.name);
+    bare |= (size_t)e.name_bytes == strlen(field) && memcmp(e.name, field, strlen(field)) == 0;
   }
-  report_absent(d->path, "array", field, "", n, (const char *const *)names);
+  if (bare) report_error("%s: %s is no array: its name in the archive does not end with .npy", d->path, field);
+  else report_absent(d->path, "array", field, "", n, (const char *const *)names);
   for (int i = 0; i < n; i++) free(names[i]);
   free(names);
 }

@@ -18,6 +18,8 @@ npz("other.npz", zipfile.ZIP_LZMA, x="x.npy", y="y.npy")
 for i in range(2):
     npz(f"part_{i}.npz", zipfile.ZIP_STORED, x=["x_first.npy", "x_rest.npy"][i], y=f"y_{i}.npy")
 npz("names.npz", zipfile.ZIP_STORED, xs="x.npy", label="y.npy")
+with zipfile.ZipFile("bare.npz", "w") as archive:
+    archive.write("x.npy", "x")
 
 
 # An archive of 5 GiB, nearly all of it a hole, so that places and sizes need 8 bytes.
