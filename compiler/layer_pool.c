@@ -35,8 +35,10 @@ static bool in_range(const LayerCall *c, int i, int64_t least, int n, const int6
 static void read_ceil(Pool *p, const NnType *t) {
   for (int i = 0; i < p->axes; i++) {
     int64_t inside = t->dim[2 + i] + p->padding[2 * i], whole = inside + p->padding[2 * i + 1],
-            reach = p->dilation[i] * (p->kernel[i] - 1) + 1, windows = (whole - reach) / p->stride[i] + 1;
-    if (whole < reach || (whole - reach) % p->stride[i] == 0 || windows * p->stride[i] >= inside) continue;
+            reach = p->dilation[i] * (p->kernel[i] - 1) + 1,
+            windows = whole < reach ? 0 : (whole - reach) / p->stride[i] + 1;
+    if (whole + p->stride[i] <= reach || (whole - reach) % p->stride[i] == 0 || windows * p->stride[i] >= inside)
+      continue;
     p->more[i] = windows * p->stride[i] + reach - whole;
   }
 }
