@@ -60,6 +60,9 @@ static bool parse_names(Parser *p, AstScan *s, int depth) {
     }
     AstName name;
     if (!parser_name(p, &name, "a name for a step or a carried value")) return false;
+    for (int i = 0; i < s->n_names; i++)
+      if (strcmp(s->names[i].text, name.text) == 0 && strcmp(name.text, "_") != 0)
+        return parser_error(p, name.pos, "'%s' is the name of two values of a step", name.text);
     s->names = pool_append(p->pool, s->names, s->n_names, sizeof *s->names);
     s->names[s->n_names++] = name;
   } while (parser_accept(p, TOKEN_COMMA));
