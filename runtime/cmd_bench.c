@@ -37,7 +37,8 @@ static int parse_options(int argc, char **argv, BenchOptions *o) {
   bool known = !f || !strcmp(f, "train") || !strncmp(f, "train.", 6) || !strcmp(f, "eval") ||
                !strncmp(f, "predict", 7) || !strcmp(f, "decode");
   if (optind < argc || !known) {
-    report_error(optind < argc ? "unexpected argument" : "--function is train, train.PHASE, eval, predict or decode");
+    report_error(optind < argc ? "unexpected argument"
+                               : "--function is train, train.PHASE, eval, predict, predict.MODEL or decode");
     return options_misused(argv[0], NULL);
   }
   const NncFunction *train = program_train(0);
