@@ -67,8 +67,13 @@ static bool check_record(const NncTensor *input, const Column *c) {
     return false;
   }
   if (!dtype_convertible(c->dtype, input->dtype)) {
-    report_error("%s: values are %s, input %s is %s", c->path, dtype_name(c->dtype), input->name,
-                 dtype_name(input->dtype));
+    // of bytes the reader may be told another type, as idx files need; others have theirs from the model
+    const char *wide = dtype_is_float(c->dtype) ? "f32" : "i32";
+    char hint[160] = "";
+    if (input->dtype == NNC_U8)
+      snprintf(hint, sizeof hint, "; %.100s=%s[…] in the program's data line reads them", input->name, wide);
+    report_error("%s: values are %s, input %s is %s%s", c->path, dtype_name(c->dtype), input->name,
+                 dtype_name(input->dtype), hint);
     return false;
   }
   warn_of_rounding(c->path, c->dtype, input);
