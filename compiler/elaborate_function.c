@@ -316,21 +316,24 @@ static void materialise_key(Elaborator *e, MlirValue rng, int row, MlirValue key
   mlirValueReplaceAllUsesOfWith(key, nn_reshape(&b, cut, 1, &words));
 }
 
-// What an integer input may hold. rows 0: anything so far; below 0: anything, as what is ignored differs from use to
-// use.
+// What an integer may be: [0, rows), and this one besides.
 typedef struct Limit {
-  int64_t rows;      // [0, rows)
-  int64_t besides;   // and this; 0: no other
+  int64_t rows;      // 0: anything
+  int64_t besides;   // 0: no other
 } Limit;
 
 static Limit index_limit(MlirModule module, MlirValue x, int depth);
 
-// What two uses allow both. Two that ignore different labels are no limit.
+static bool allows(Limit l, int64_t v) {
+  return l.rows == 0 || (v >= 0 && v < l.rows) || (l.besides && v == l.besides);
+}
+
+// What two uses allow both. One of them at most has a number besides that the other allows, or they have the same.
 static Limit meet(Limit x, Limit y) {
-  if (x.rows == 0 || y.rows < 0) return y;
-  if (y.rows == 0 || x.rows < 0) return x;
-  if (x.besides && y.besides && x.besides != y.besides) return (Limit){-1, 0};
-  return (Limit){x.rows < y.rows ? x.rows : y.rows, x.besides && y.besides ? x.besides : 0};
+  if (x.rows == 0) return y;
+  if (y.rows == 0) return x;
+  int64_t besides = x.besides && allows(y, x.besides) ? x.besides : y.besides && allows(x, y.besides) ? y.besides : 0;
+  return (Limit){x.rows < y.rows ? x.rows : y.rows, besides};
 }
 
 // The largest of the limits of x's columns, where every one selects: categories, each with a table of its own.
@@ -346,7 +349,7 @@ static Limit limit_of_columns(MlirModule module, MlirValue x) {
     Limit limit = {0};
     if (nn_type_elements(&part) == nn_type_elements(&type) / n && part.dim[part.rank - 1] == 1)
       limit = index_limit(module, mlirOperationGetResult(op, 0), 1);
-    if (limit.rows <= 0 || limit.besides) continue;
+    if (limit.rows == 0 || limit.besides) continue;
     nn_attr_i64s(op, "starts", starts, NN_MAX_RANK);
     if (limit.rows > most) most = limit.rows;
     found += !selects[starts[type.rank - 1]];
@@ -382,7 +385,9 @@ static Limit limit_of_use(MlirModule module, MlirOperation op, int operand, Mlir
     return index_limit(module, mlirOperationGetResult(op, 0), depth + 1);
   if (kind == NN_OP_select && operand > 0 && takes_out(op, x, &number)) {
     Limit limit = index_limit(module, mlirOperationGetResult(op, 0), depth + 1);
-    if (limit.rows > 0 && !(number >= 0 && number < (double)limit.rows)) limit.besides = (int64_t)number;
+    if (allows(limit, (int64_t)number)) return limit;
+    if (limit.besides) return (Limit){0};   // two are taken out
+    limit.besides = (int64_t)number;
     return limit;
   }
   NnScan scan;
@@ -432,8 +437,9 @@ static void write_arguments(Elaborator *e, Function *f, MlirOperation func, int 
     NnAttr attrs[11] = {NN_STR(ATTR_role, "input"), NN_STR(ATTR_name, f->inputs[i].name)};
     const Staging *staging = f->inputs[i].staging;
     int n_attrs = 2;
-    if (limit.rows > 0) attrs[n_attrs++] = NN_I64(ATTR_limit, limit.rows);
-    if (limit.rows > 0 && limit.besides) attrs[n_attrs++] = NN_I64(ATTR_besides, limit.besides);
+    bool holds = f->inputs[i].type.dtype != NN_U8 || (limit.besides > 0 && limit.besides <= UINT8_MAX);
+    if (limit.rows) attrs[n_attrs++] = NN_I64(ATTR_limit, limit.rows);
+    if (limit.besides && holds) attrs[n_attrs++] = NN_I64(ATTR_besides, limit.besides);
     if (f->inputs[i].drawn) attrs[n_attrs++] = NN_STR(ATTR_init, f->inputs[i].drawn);
     if (f->inputs[i].whole) attrs[n_attrs++] = NN_BOOL(ATTR_whole, true);
     if (staging && staging->csr) attrs[n_attrs++] = NN_BOOL(ATTR_csr, true);
