@@ -86,9 +86,14 @@ static bool read_numbers(Elaborator *e, Group *g, int n, const Option *options, 
     for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
       if (strcmp(options[i].name, names[k]) != 0) continue;
       *numbers[k] = option_number(value[i]);
-      if (value[i].kind != VALUE_INT && value[i].kind != VALUE_FLOAT)
-        ok = elaborator_error(e, o->parameters[place[i]].otherwise->pos,
-                              "the default of '%s' must be a constant number", names[k]);
+      if (value[i].kind == VALUE_INT || value[i].kind == VALUE_FLOAT) continue;
+      const AstParameter *p = &o->parameters[place[i]];
+      bool given = g->place && g->place[place[i]].source;
+      if (!given && p->otherwise)
+        ok = elaborator_error(e, p->otherwise->pos, "the default of '%s' must be a constant number", names[k]);
+      else
+        ok = elaborator_error(e, given ? g->place[place[i]] : p->name.pos, "'%s' of '%s' must be a number, found %s",
+                              names[k], o->name.text, value_describe(e, value[i]));
     }
   return ok;
 }
