@@ -162,6 +162,9 @@ void hint_parameters(Elaborator *e, const char *pattern) {
 
 // The group that has a parameter which group i would match, were it the first; NULL: there is none.
 static const Group *group_before(Elaborator *e, int i, const char **path) {
+  int begin = 0;   // of the groups of its phase
+  for (int p = 0; p < e->n_phases; p++)
+    if (e->phases[p].first_group <= i) begin = e->phases[p].first_group;
   for (int k = 0; k < e->function->n_slots; k++) {
     const Slot *s = &e->function->slots[k];
     bool matches = false;
@@ -170,7 +173,7 @@ static const Group *group_before(Elaborator *e, int i, const char **path) {
     int first = matches ? settings_group_of(e, s->path) : i;
     const Group *g = &e->groups[first];
     *path = s->path;
-    if (first < i && g->n_patterns > 0) return g;
+    if (first >= begin && first < i && g->n_patterns > 0) return g;
   }
   return NULL;
 }
