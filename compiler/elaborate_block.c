@@ -188,7 +188,8 @@ bool report_no_value(Elaborator *e, const AstItem *b) {
 
 // --- Values
 
-// `lr`, `step` and `steps` of an optimizer or a schedule are numbers for its signature, and tensors in its body.
+// `lr`, `step` and `steps` of an optimizer or a schedule, and what is computed of them, are numbers for its signature,
+// and tensors in its body.
 static bool is_number_of_step(const AstItem *b, const AstParameter *p, Value v) {
   bool method = b->kind == AST_OPTIMIZER || b->kind == AST_SCHEDULE;
   if (!method || !p->kind || v.kind != VALUE_TENSOR || nn_value_type(v.tensor).rank > 0) return false;
