@@ -228,8 +228,8 @@ static bool link_program(Link *l, int n_objects, const char *const *objects, con
   char *engine = mpi ? text_format("%.*s/libnncrt_%s.a", (int)(slash - l->archive), l->archive, mpi->name) : NULL;
   int n = 0;
   argv[n++] = C_COMPILER;
-#ifdef NNC_LINKER_FLAG
-  argv[n++] = NNC_LINKER_FLAG;
+#ifdef NNC_GOLD   // where nnc was built
+  if (exists(NNC_GOLD)) argv[n++] = "-fuse-ld=gold";
 #endif
 #ifdef NNC_SANITIZE
   argv[n++] = "-fsanitize=address,undefined";
