@@ -36,7 +36,7 @@ static bool is_lock(int fd) {
   struct stat st;
   char text[64] = "";
   ssize_t n = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) ? pread(fd, text, sizeof text - 1, 0) : -1;
-  return n >= 0 && n == st.st_size && (size_t)n == strspn(text, "0123456789\n");
+  return n >= 0 && n < (ssize_t)sizeof text - 1 && (size_t)n == strspn(text, "0123456789\n");
 }
 
 char *checkpoint_lock_path(const char *path) {
