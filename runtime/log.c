@@ -80,7 +80,7 @@ void log_record(Log *log, const char *kind, int64_t step, double epoch, const Me
   for (int i = 0; rates && i < program_phases(); i++) {
     const char *phase = program_phase(i).name;
     char *key = xasprintf("%s%slr", phase, *phase ? "." : "");
-    if (rates[i] >= 0) put_number(log->file, key, rates[i]);
+    if (rates[i] > -1) put_number(log->file, key, rates[i]);
     free(key);
   }
   put_number(log->file, "seconds", seconds);

@@ -17,12 +17,13 @@ double schedule_rate(int phase, int64_t step, int64_t total) {
 }
 
 bool schedule_check(int phase, int64_t step, int64_t total) {
+  static const double ROUNDING = 1e-12;   // of what comes down to 0
   NncPhase p = program_phase(phase);
   for (int i = p.first_group; i < p.first_group + p.n_groups; i++) {
     double rate = rate_of(&p, &nnc_program.groups[i], step, total);
-    if (isfinite(rate) && rate >= 0) continue;
-    report_error("%s: the learning rate of step %lld is %g: it must be at least 0", nnc_program.source,
-                 (long long)(step + 1), rate);
+    if (isfinite(rate) && rate >= -ROUNDING) continue;
+    report_error("%s: the learning rate of step %lld is %g: it must be a finite number of at least 0",
+                 nnc_program.source, (long long)(step + 1), rate);
     return false;
   }
   return true;

@@ -269,7 +269,7 @@ void events_scalars(Events *e, const char *kind, int64_t step, const Metrics *m,
   for (int i = 0; rates && i < program_phases(); i++) {
     const char *phase = program_phase(i).name;
     char *name = xasprintf("%s%slearning_rate", phase, *phase ? "." : "");
-    if (rates[i] >= 0) put_scalar(&summary, kind, name, rates[i]);
+    if (rates[i] > -1) put_scalar(&summary, kind, name, rates[i]);
     free(name);
   }
   if (seconds >= 0) put_scalar(&summary, kind, "step_seconds", seconds);
