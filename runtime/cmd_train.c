@@ -171,6 +171,16 @@ static bool kept_spare(const Training *t, const char *log) {
   return spared;
 }
 
+static bool best_spares(const Training *t, const char *log) {
+  char *best = path_beside(t->o.save, ".best");
+  const char *from = t->o.weights ? t->o.weights : t->o.resume;
+  bool began = from && *from && output_is_same(best, from);
+  if (began)
+    report_error("%s: the best weights of this run would go over those that it begins with: give another --save", best);
+  free(best);
+  return !began && beside_spares(t, log, path_beside(t->o.save, ".best"), true);
+}
+
 // A checkpoint may go over the one that it began with.
 static bool outputs_spare(const Training *t) {
   const TrainOptions *o = &t->o;
@@ -179,8 +189,8 @@ static bool outputs_spare(const Training *t) {
   return dataset_spared(o->data, o->save) && dataset_spared(o->data, log) && output_spares(log, o->save) &&
          checkpoint_spared(log) && output_spares(log, o->weights) && output_spares(log, o->resume) &&
          beside_spares(t, log, checkpoint_lock_path(o->save), true) &&
-         beside_spares(t, log, path_beside(o->save, ".nan"), true) &&
-         (!best || beside_spares(t, log, path_beside(o->save, ".best"), true)) && (!o->keep || kept_spare(t, log));
+         beside_spares(t, log, path_beside(o->save, ".nan"), true) && (!best || best_spares(t, log)) &&
+         (!o->keep || kept_spare(t, log));
 }
 
 static bool open_training(Training *t) {
@@ -351,7 +361,7 @@ static void note_loss(Training *t, const Metrics *m) {
 static void print_out_of_patience(const Training *t) {
   bool own = t->wrote_best || !t->o.resume || !*t->o.resume;
   char *path = path_beside(own ? t->o.save : t->o.resume, ".best");
-  bool there = access(path, F_OK) == 0;
+  bool there = (t->wrote_best || t->o.resume) && access(path, F_OK) == 0;
   printf("stopped after step %lld: no better loss than %.4f in %lld evaluations%s%s\n", (long long)t->run.state.step,
          t->run.state.best, (long long)t->run.state.since_best, there ? "; its weights are in " : "",
          there ? path : "");
