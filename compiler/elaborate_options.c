@@ -108,12 +108,15 @@ static const struct {
     {"pct_start", OPTION_REAL, 0, 1},
 };
 
+static bool is_number(const AstParameter *p) {
+  return p->kind && (strcmp(p->kind, "float") == 0 || strcmp(p->kind, "number") == 0);
+}
+
 // By the signature, or by the default.
 static OptionKind kind_of(const AstParameter *p, Value otherwise, bool computed) {
-  bool number = p->kind && (strcmp(p->kind, "float") == 0 || strcmp(p->kind, "number") == 0);
   if (p->kind && strcmp(p->kind, "int") == 0) return OPTION_COUNT;
   if (p->kind && strcmp(p->kind, "bool") == 0) return OPTION_FLAG;
-  if (p->kind || p->has_type || computed) return number && !computed ? OPTION_REAL : OPTION_ANY;
+  if (p->kind || p->has_type || computed) return is_number(p) && !computed ? OPTION_REAL : OPTION_ANY;
   switch (otherwise.kind) {
   case VALUE_INT: return OPTION_COUNT;
   case VALUE_BOOL: return OPTION_FLAG;
@@ -162,7 +165,7 @@ bool options_of(Elaborator *e, const AstItem *item, int first, int n_given, cons
     if (is_given || !known) continue;
     option.kind = kind_of(p, option.otherwise, option.computed);
     for (size_t k = 0; k < sizeof limits / sizeof *limits; k++) {
-      bool open = !p->kind && !p->has_type && option.otherwise.kind == VALUE_NONE;
+      bool open = (is_number(p) || (!p->kind && !p->has_type)) && option.otherwise.kind == VALUE_NONE;
       bool fits = open || option.kind == limits[k].kind || (option.kind == OPTION_COUNT && !p->kind);
       if (strcmp(limits[k].name, option.name) == 0 && fits)
         option.kind = limits[k].kind, option.low = limits[k].low, option.high = limits[k].high;
