@@ -138,7 +138,7 @@ static void enter_defaults(Elaborator *e, const AstItem *item, Frame *frame) {
 }
 
 // The default of p; false after reporting. *computed: it is none, or names an argument whose value is not known here.
-static bool eval_default(Elaborator *e, const AstParameter *p, Value *value, bool *computed) {
+static bool eval_constant_default(Elaborator *e, const AstParameter *p, Value *value, bool *computed) {
   int errors = e->n_reported;
   bool ok = eval(e, p->otherwise, value);
   *computed = ok ? value->kind == VALUE_NONE : e->n_reported == errors && !e->gave_up;
@@ -159,7 +159,7 @@ bool options_of(Elaborator *e, const AstItem *item, int first, int n_given, cons
     Option option = {.name = p->name.text, .low = -OPTION_BIG, .high = OPTION_BIG};
     bool is_given = i < first;
     for (int k = 0; k < n_given; k++) is_given |= strcmp(given[k], p->name.text) == 0;
-    bool known = is_given || !p->otherwise || eval_default(e, p, &option.otherwise, &option.computed);
+    bool known = is_given || !p->otherwise || eval_constant_default(e, p, &option.otherwise, &option.computed);
     declare(e, p, option.otherwise, true);
     ok = known && ok;
     if (is_given || !known) continue;
@@ -185,7 +185,8 @@ bool options_complete(Elaborator *e, const AstItem *item, int n, const Option *o
   for (int i = 0, k = 0; i < item->n_parameters; i++) {
     const AstParameter *p = &item->parameters[i];
     bool option = k < n && place[k] == i, of_step = !option || strcmp(p->name.text, "lr") == 0, left = false;
-    if (option && options[k].computed && value[k].kind == VALUE_NONE) ok = eval_default(e, p, &value[k], &left) && ok;
+    if (option && options[k].computed && value[k].kind == VALUE_NONE)
+      ok = eval_constant_default(e, p, &value[k], &left) && ok;
     declare(e, p, option ? value[k] : (Value){0}, of_step || left);
     k += option;
   }
