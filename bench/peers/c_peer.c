@@ -231,6 +231,7 @@ static int by_size(const void *a, const void *b) {
 int main(int argc, char **argv) {
   int is_lenet = argc == 2 && !strcmp(argv[1], "lenet"), steps;
   if (!is_lenet && (argc != 2 || strcmp(argv[1], "mlp"))) return fprintf(stderr, "usage: c_peer lenet|mlp\n"), 2;
+  if (omp_get_max_threads() > MOST_THREADS) omp_set_num_threads(MOST_THREADS);
   if (is_lenet) conv1 = make_conv(1, 6, 32), conv2 = make_conv(6, 16, 14);
   int widths[] = {is_lenet ? 400 : PIXELS, is_lenet ? 120 : 512, is_lenet ? 84 : 256, CLASSES};
   for (int i = 0; i < 3; i++) fc[i] = make_linear(widths[i], widths[i + 1]);
