@@ -30,31 +30,37 @@ typedef struct Shape {
   bool causal, last, masked;
   double dropout;
   bool joined;   // q, k and v from tensors that have all heads
+  // Kernels of a GPU that run on it: f32, d f64, b bf16, h f16 and t tf32 of sm_80, B and H of sm_90a. Each letter has
+  // every mask, layout and family of head dimensions, and one of each pair of types every shape; a type differs from
+  // the other of its pair (f and t, b and h, B and H) in its products alone. Those of d 64 and 128 are for tensor
+  // cores.
+  const char *emulated;
 } Shape;
 
 static const Shape shapes[] = {
-    {1, 1, 1, 1, 1, 1, .causal = true},
-    {2, 3, 3, 1, 67, 16, .causal = true},
-    {1, 2, 1, 67, 67, 5, .causal = true},
+    {1, 1, 1, 1, 1, 1, .causal = true, .emulated = "fd"},
+    {2, 3, 3, 1, 67, 16, .causal = true, .emulated = "fdb"},
+    {1, 2, 1, 67, 67, 5, .causal = true, .emulated = "fd"},
     {1, 4, 2, 131, 131, 24, .causal = true, .last = true},
-    {1, 2, 2, 64, 128, 64, .causal = true},
-    {1, 1, 1, 193, 70, 17, .causal = true},
-    {3, 2, 1, 71, 65, 8, .masked = true, .last = true},
-    {2, 2, 1, 37, 37, 33, .causal = true, .masked = true, .dropout = 0.3},
-    {1, 3, 3, 70, 300, 20, .dropout = 0.1},
+    {1, 2, 2, 64, 128, 64, .causal = true, .emulated = "fbB"},
+    {1, 1, 1, 193, 70, 17, .causal = true, .emulated = "fdb"},
+    {3, 2, 1, 71, 65, 8, .masked = true, .last = true, .emulated = "fd"},
+    {2, 2, 1, 37, 37, 33, .causal = true, .masked = true, .dropout = 0.3, .emulated = "fdh"},
+    {1, 3, 3, 70, 300, 20, .dropout = 0.1, .emulated = "f"},
     {1, 2, 1, 130, 600, 16, .causal = true},
-    {1, 1, 1, 33, 70, 150, .last = true},
-    {2, 4, 2, 67, 67, 64, .causal = true, .last = true},
-    {1, 2, 1, 37, 101, 64, .masked = true},
-    {1, 3, 1, 70, 41, 64, .causal = true, .masked = true, .dropout = 0.3},
-    {1, 2, 2, 1, 33, 128, .dropout = 0.2},
-    {1, 2, 1, 70, 70, 128, .causal = true, .last = true, .masked = true},
-    {1, 2, 1, 300, 331, 64, .causal = true, .masked = true, .dropout = 0.1},
-    {1, 1, 1, 261, 261, 128, .causal = true, .last = true},
-    {2, 4, 2, 67, 67, 24, .causal = true, .last = true, .joined = true},
-    {2, 2, 1, 37, 37, 64, .last = true, .masked = true, .dropout = 0.3, .joined = true},
-    {1, 2, 2, 131, 131, 64, .causal = true, .last = true, .joined = true},
-    {1, 4, 2, 37, 37, 128, .causal = true, .last = true, .joined = true},
+    {1, 1, 1, 33, 70, 150, .last = true, .emulated = "fb"},
+    {2, 4, 2, 67, 67, 64, .causal = true, .last = true, .emulated = "thH"},
+    {1, 2, 1, 37, 101, 64, .masked = true, .emulated = "fbB"},
+    {1, 3, 1, 70, 41, 64, .causal = true, .masked = true, .dropout = 0.3, .emulated = "ftH"},
+    {1, 2, 2, 1, 33, 128, .dropout = 0.2, .emulated = "ftbBH"},
+    {1, 2, 1, 70, 70, 128, .causal = true, .last = true, .masked = true, .emulated = "fhB"},
+    {1, 2, 1, 300, 331, 64, .causal = true, .masked = true, .dropout = 0.1, .emulated = "fbB"},
+    {1, 1, 1, 261, 261, 128, .causal = true, .last = true, .emulated = "tbH"},
+    {2, 4, 2, 67, 67, 24, .causal = true, .last = true, .joined = true, .emulated = "fdh"},
+    {2, 2, 1, 37, 37, 64, .last = true, .masked = true, .dropout = 0.3, .joined = true, .emulated = "fthB"},
+    {1, 2, 2, 131, 131, 64, .causal = true, .last = true, .joined = true, .emulated = "bH"},
+    {1, 4, 2, 37, 37, 128, .causal = true, .last = true, .joined = true, .emulated = "tbH"},
+    {1, 2, 1, 37, 70, 16, .causal = true, .emulated = "fdbh"},
 };
 
 enum { MAX = 11 };
@@ -270,16 +276,13 @@ static void check_op(const Ops *ops, const Shape *s, int n_operands, const Tenso
     CHECK(buffer_intact(memory[i], tensor_bytes(&x[i])), "writes outside of operand %d", i);
     buffer_free(memory[i]);
   }
-  // In f64 all shapes have the same kernels; of the narrow types' families of small heads some shapes are enough.
-  int64_t index = s - shapes;
-  bool wanted = a.dtype == NNC_F64    ? s->d < 64
-                : a.dtype == NNC_BF16 ? s->d >= 64 || index % 4 == 1
-                : a.dtype == NNC_F16  ? index % 4 == 3
-                                      : true;
-  if (wanted) check_emulated(ops, s, n_operands, x, "sm_80", false);
-  if (s->d != 64 && s->d != 128) return;
-  if (a.dtype == NNC_F32) check_emulated(ops, s, n_operands, x, "sm_80", true);
-  if (a.dtype == NNC_BF16 || a.dtype == NNC_F16) check_emulated(ops, s, n_operands, x, "sm_90a", false);
+  for (const char *form = s->emulated; form && *form; form++) {
+    bool wanted = a.dtype == NNC_F32    ? *form == 'f' || *form == 't'
+                  : a.dtype == NNC_F64  ? *form == 'd'
+                  : a.dtype == NNC_BF16 ? *form == 'b' || *form == 'B'
+                                        : *form == 'h' || *form == 'H';
+    if (wanted) check_emulated(ops, s, n_operands, x, *form == 'B' || *form == 'H' ? "sm_90a" : "sm_80", *form == 't');
+  }
 }
 
 static void check_shape(MlirContext ctx, const Shape *s, NnDtype dtype) {
