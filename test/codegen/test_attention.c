@@ -31,9 +31,8 @@ typedef struct Shape {
   double dropout;
   bool joined;   // q, k and v from tensors that have all heads
   // Kernels of a GPU that run on it: f32, d f64, b bf16, h f16 and t tf32 of sm_80, B and H of sm_90a. Each letter has
-  // every mask, layout and family of head dimensions, and one of each pair of types every shape; a type differs from
-  // the other of its pair (f and t, b and h, B and H) in its products alone. Those of d 64 and 128 are for tensor
-  // cores.
+  // every mask, layout and family of head dimensions; of a pair (f and t, b and h, B and H), which differ in their
+  // products alone, one has most shapes. NULL: long rows of keys, which the host splits, or a mask that others have.
   const char *emulated;
 } Shape;
 
@@ -46,19 +45,19 @@ static const Shape shapes[] = {
     {1, 1, 1, 193, 70, 17, .causal = true, .emulated = "fdb"},
     {3, 2, 1, 71, 65, 8, .masked = true, .last = true, .emulated = "fd"},
     {2, 2, 1, 37, 37, 33, .causal = true, .masked = true, .dropout = 0.3, .emulated = "fdh"},
-    {1, 3, 3, 70, 300, 20, .dropout = 0.1, .emulated = "f"},
+    {1, 3, 3, 70, 300, 20, .dropout = 0.1, .emulated = "fd"},
     {1, 2, 1, 130, 600, 16, .causal = true},
     {1, 1, 1, 33, 70, 150, .last = true, .emulated = "fb"},
     {2, 4, 2, 67, 67, 64, .causal = true, .last = true, .emulated = "thH"},
     {1, 2, 1, 37, 101, 64, .masked = true, .emulated = "fbB"},
-    {1, 3, 1, 70, 41, 64, .causal = true, .masked = true, .dropout = 0.3, .emulated = "ftH"},
+    {1, 3, 1, 70, 41, 64, .causal = true, .masked = true, .dropout = 0.3, .emulated = "ftbH"},
     {1, 2, 2, 1, 33, 128, .dropout = 0.2, .emulated = "ftbBH"},
     {1, 2, 1, 70, 70, 128, .causal = true, .last = true, .masked = true, .emulated = "fhB"},
     {1, 2, 1, 300, 331, 64, .causal = true, .masked = true, .dropout = 0.1, .emulated = "fbB"},
     {1, 1, 1, 261, 261, 128, .causal = true, .last = true, .emulated = "tbH"},
     {2, 4, 2, 67, 67, 24, .causal = true, .last = true, .joined = true, .emulated = "fdh"},
     {2, 2, 1, 37, 37, 64, .last = true, .masked = true, .dropout = 0.3, .joined = true, .emulated = "fthB"},
-    {1, 2, 2, 131, 131, 64, .causal = true, .last = true, .joined = true, .emulated = "bH"},
+    {1, 2, 2, 131, 131, 64, .causal = true, .last = true, .joined = true, .emulated = "tbH"},
     {1, 4, 2, 37, 37, 128, .causal = true, .last = true, .joined = true, .emulated = "tbH"},
     {1, 2, 1, 37, 70, 16, .causal = true, .emulated = "fdbh"},
 };
