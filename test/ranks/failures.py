@@ -85,7 +85,7 @@ def signalled(what, program, number, more, wanted, expects_message):
 def benchmark_ended(what, program):
     process = subprocess.Popen(mpirun + ["-n", "3", program, "bench", "--steps=1000000", "--threads=1"], env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     rank = wait_until(what, lambda: rank_process(program, None, 1, "bench"))
-    time.sleep(2)
+    time.sleep(1)
     os.kill(rank, signal.SIGTERM)
     status, output = finish(process, what)
     say(what, status != 0 and "had to kill" not in output, f"status {status}\n{output[-3000:]}")
