@@ -46,7 +46,13 @@ if config.cuda and shutil.which("cc") and shutil.which("nm"):
 config.nccl = next((t for t in [os.environ.get("NCCL_HOME"), config.cuda, "/usr/local/cuda", "/usr"] if t and os.path.exists(os.path.join(t, "include", "nccl.h"))), "")
 if config.nccl and shutil.which("cc") and shutil.which("nm"):
     config.available_features.add("nccl-headers")
-if subprocess.run([config.python, "-c", "import numpy"], capture_output=True).returncode == 0:
+# Scripts of tests are run by the Python that runs lit, or by the one of PATH where that alone has numpy: what is found there may be a script that looks for
+# an interpreter, at each of some thousand calls.
+def has_numpy(python):
+    return subprocess.run([python, "-c", "import numpy"], capture_output=True).returncode == 0
+if has_numpy(sys.executable) or not has_numpy(config.python):
+    config.python = sys.executable
+if has_numpy(config.python):
     config.available_features.add("numpy")
 if shutil.which("git"):
     config.available_features.add("git")
