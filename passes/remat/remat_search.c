@@ -155,9 +155,15 @@ static RematOptions search_options(Search *search, double part) {
   RematOptions options = {.seed = goal->seed + (uint64_t)search->n_solved++,
                           .max_moves = (int64_t)moves + 1,
                           .bound_seconds = 0.02};   // the bound that is reported is another: step_bound_build
+  if (effort_of(goal) < 1) {   // what is made before the first move, and bounds, take their part, too
+    options.counted = true;
+    options.time_limit = REMAT_COUNTED_SECONDS * effort_of(goal);
+    options.bound_seconds *= effort_of(goal);
+  }
   if (goal->seconds > 0) {
     double left = search->deadline - seconds_now(), share = part * goal->seconds / 2;
     options.max_moves = INT64_MAX;
+    options.counted = false;
     options.time_limit = fmax(0.01, fmin(share, left));
   }
   return options;

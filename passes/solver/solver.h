@@ -210,9 +210,11 @@ RematSchedule remat_baseline_policy(const RematProblem *problem, RematBaselineKi
 
 // ---- search.c: the cheapest schedule within a budget ----
 
+enum { REMAT_COUNTED_SECONDS = 10 };   // what a search takes at most, where no limit is given
+
 typedef struct RematOptions {
   uint64_t seed;       // same problem, budget and options: same schedule
-  double time_limit;   // seconds of the clock, where results vary with the machine; 0: 10 counted ones, see watch.h
+  double time_limit;   // seconds of the clock, where results vary with the machine; 0: counted ones, see watch.h
   bool counted;        // the limit is counted, too
   int64_t max_moves;   // moves tried, seeds included; 0: a default that takes about 1 s, < 0: seeds only
   const RematSchedule *starts;   // Borrowed; legal schedules to begin from, within the budget or not

@@ -3,14 +3,12 @@
 
 #include "support/clock.h"
 
-static const double DEFAULT_LIMIT = 10;
-
 static double now(const RematProblem *problem) { return problem ? watch_counted(problem) : seconds_now(); }
 
 Watch watch_start(const RematProblem *problem, const RematOptions *options) {
   bool limited = options && options->time_limit > 0;
   if (limited && !options->counted) problem = NULL;
-  return (Watch){problem, now(problem), limited ? options->time_limit : DEFAULT_LIMIT};
+  return (Watch){problem, now(problem), limited ? options->time_limit : REMAT_COUNTED_SECONDS};
 }
 
 double watch_seconds(const Watch *watch) { return now(watch->problem) - watch->start; }
