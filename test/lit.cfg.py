@@ -12,8 +12,6 @@ sys.dont_write_bytecode = True
 from lit_format import ShTestsWithRunLines
 
 config.name = "nnc"
-# A starter of several versions of Python (a shim) is left out: it takes as long as Python itself, hundreds of times.
-config.python = subprocess.run([config.python, "-c", "import sys; print(sys.executable)"], capture_output=True, text=True, check=True).stdout.strip()
 config.test_format = ShTestsWithRunLines(execute_external=True)
 config.suffixes = [".mlir", ".test", ".nn"]
 config.test_source_root = os.path.dirname(os.path.abspath(__file__))
