@@ -59,13 +59,17 @@ def assertions(functions, preprocessed):
         elif ours[0] != 'void':
             lines.append('_Static_assert(SAME(%s, %s), "%s: %s");' % (ours[0], theirs[0], name, what))
 
+    declarations = {}
+    for found in re.finditer(r'(\w+)\s*\(([^()]*)\)\s*;', preprocessed):
+        line = preprocessed[max(0, found.start() - 300):found.start()].rstrip()
+        declarations.setdefault(found.group(1), (re.search(r'[\w \t*]*$', line).group(), found.group(2)))
     for result, name, parameters in functions:
-        declared = re.search(r'([\w \t*]+?)\s*\b%s\s*\(([^()]*)\)\s*;' % name, preprocessed)
+        declared = declarations.get(name)
         if not declared:
             wrong.append('%s: not declared by the headers' % name)
             continue
-        compare(name, 'the result', type_of(result), type_of(re.sub(r'\b(extern|__stdcall)\b', '', declared.group(1))))
-        ours, theirs = parameters_of(parameters), parameters_of(declared.group(2))
+        compare(name, 'the result', type_of(result), type_of(re.sub(r'\b(extern|__stdcall)\b', '', declared[0])))
+        ours, theirs = parameters_of(parameters), parameters_of(declared[1])
         if len(ours) != len(theirs):
             wrong.append('%s: %d parameters here, %d in the headers' % (name, len(ours), len(theirs)))
             continue
