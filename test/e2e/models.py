@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compiles the program of a golden at its size without a budget and with three, between the smallest that the compiler finds and none; runs two steps of each
+"""Compiles the program of a golden at its size without a budget and with two, between the smallest that the compiler finds and none; runs two steps of each
 on the golden's inputs and compares all tensors that the second step wrote (loss, gradients, parameters, optimizer state) bit by bit. Dropout is on.
 
 usage: models.py NNC GOLDEN.json WORKDIR LEAST [OPTION of nnc]...
@@ -17,7 +17,7 @@ ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..')
 sys.path.insert(0, os.path.join(ROOT, 'tools'))
 import golden_format as gf
 
-PARTS = 0.1, 0.4, 0.7   # of the way from the smallest budget to none
+PARTS = 0.1, 0.5   # of the way from the smallest budget to none
 
 
 def run(*command, may_fail=False):
