@@ -34,9 +34,11 @@ if "NNC_DATA" not in os.environ and os.path.isdir(fashion_mnist):
                 shutil.copyfileobj(compressed, out)
             os.replace(path + ".part", path)
     config.environment["NNC_DATA"] = data
-for name in ("HOME", "TMPDIR", "ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS", "OMP_NUM_THREADS", "LD_LIBRARY_PATH", "NNC_DATA"):
+for name in ("HOME", "TMPDIR", "ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS", "OMP_NUM_THREADS", "OMP_WAIT_POLICY", "LD_LIBRARY_PATH", "NNC_DATA"):
     if name in os.environ:
         config.environment[name] = os.environ[name]
+# Threads that wait for one another leave the processor to other tests; small programs would spend most of their time in turning around.
+config.environment.setdefault("OMP_WAIT_POLICY", "passive")
 if config.sanitize:
     config.available_features.add("sanitize")
     # An exit status of 1 would look like a diagnostic. Libraries that are loaded into programs of other people, and
