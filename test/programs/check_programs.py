@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Compiles the random programs of goldens/ and compares what two steps and a prediction write with PyTorch's numbers.
 
-usage: check_programs.py NNC WORKDIR f32|f64 [--budgets] [--every=N] [OPTION of nnc]...
+usage: check_programs.py NNC WORKDIR f32|f64 [--budgets] [OPTION of nnc]...
 With --budgets some of them, each in the smallest memory that nnc finds and in one halfway, where they write the same bits as without.
-With --every=N one program in N is compared. The files are made by tools/fuzz-programs --make-goldens. A program that has a precision is compiled in that instead.
+The files are made by tools/fuzz-programs --make-goldens. A program that has a precision is compiled in that instead.
 Exits 1 when a difference is above the bound (golden.BOUND).
 """
 import glob
@@ -78,8 +78,6 @@ def main():
             print(''.join(f'{os.path.basename(path)}: {text}\n' for text in found), end='')
         print(f'{len(files)} programs within budgets, {failed} failed')
         return 1 if failed else 0
-    every = next((int(option.split('=')[1]) for option in options if option.startswith('--every=')), 1)
-    options, files = [option for option in options if not option.startswith('--every=')], files[::every]
     for path in files:
         with open(path) as f:
             g = json.load(f)
