@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Compiles the program of a golden at its size without a budget and with two, between the smallest that the compiler finds and none; runs two steps of each
-on the golden's inputs and compares all tensors that the second step wrote (loss, gradients, parameters, optimizer state) bit by bit. Dropout is on.
+"""Compiles the program of a golden at its size without a budget and with two, between the smallest that the compiler finds and none, and with that one itself
+where neither recomputes anything; runs two steps of each on the golden's inputs and compares all tensors that the second step wrote (loss, gradients, parameters, optimizer state) bit by bit. Dropout is on.
 
 usage: models.py NNC GOLDEN.json WORKDIR LEAST [OPTION of nnc]...
 LEAST is the smallest budget, as a part of what is needed without: `found`, or a percentage for a network so deep that the search for it takes minutes; where the
@@ -17,7 +17,7 @@ ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..')
 sys.path.insert(0, os.path.join(ROOT, 'tools'))
 import golden_format as gf
 
-PARTS = 0.1, 0.5   # of the way from the smallest budget to none
+PARTS = 0.1, 0.5, 0   # of the way from the smallest budget to none; the last only where the others recompute nothing
 
 
 def run(*command, may_fail=False):
@@ -69,7 +69,9 @@ def main():
         least = named or least
     recomputing = 0
     print(f'{golden["program"]}: {whole} bytes without a budget, {least} at least')
-    for part in PARTS:
+    for part in PARTS if least < whole else PARTS[:1]:
+        if part == PARTS[-1] and recomputing:
+            break
         budget = between(least, whole, part)
         arena, recomputed, written = step(f'--memory-budget={budget}')
         recomputing += recomputed > 0

@@ -2,7 +2,7 @@
 """Trains networks with K ranks and with `accumulate K` on one, and compares the checkpoints: equal bytes.
 
 same_bytes.py NNC FOLDER MODELS MPIRUN... [--ranks=1,2,3] [--only=NAME,...] [--steps=N] [--mpi=NAME] [--target=NAME] [--dtype=NAME] [--shard=WHAT,...] [--budget=SIZE] [--accumulate=A] [--check] [--no-eval] [--fast-reduce]: MPIRUN is the command before `-n K`.
-With --budget the ranks have one, the one has none; --check compares each rank's arena with what was promised; --no-eval leaves out the evaluation at the end.
+With --budget the ranks have one, the one has none: `tight` is a hundredth above the smallest that is found, and fails where nothing is computed again; --check compares each rank's arena with what was promised; --no-eval leaves out the evaluation at the end.
 With --fast-reduce the ranks are compiled so, and what must be equal but for rounding is: every number to 1e-4 of the largest of its tensor.
 With --accumulate each rank has A micro-batches a step, the one A times K; --shard=gradients and parameters alone give the same bytes then.
 """
@@ -56,7 +56,7 @@ LSTM = [("continued=true", ""), (", )", ")"), ("state h0: f32[N, H]", "param h0:
 CASES = [
     ("lenet", "lenet.nn", ["N=4"], [], []),
     ("resnet", "resnet_cifar.nn", ["N=4", "size=8", "n=1", "width=4"], [], []),
-    ("resnet_budget", "resnet_cifar.nn", ["N=16", "size=8", "n=1", "width=8"], [], ["--memory-budget=448KiB", "--remat-effort=0.1"]),
+    ("resnet_budget", "resnet_cifar.nn", ["N=16", "size=8", "n=1", "width=8"], [], []),
     ("resnet_f16", "resnet_cifar.nn", ["N=4", "size=8", "n=1", "width=4"], [("    optimizer ", "    loss_scale dynamic(init=524288, every=2)\n    optimizer ")], ["--dtype=f16"]),
     ("gpt", "gpt_small.nn", ["B=2", "T=16", "width=32", "layers=2", "heads=2"], [], []),
     ("gpt_bf16", "gpt_small.nn", ["B=2", "T=16", "width=32", "layers=1", "heads=2"], [], ["--dtype=bf16"]),
@@ -70,11 +70,17 @@ NAMED = [("mlp", "mlp.nn", ["N=8"], [], []),   # whose parts come in several chu
          ("one_parameter", "../test/ranks/Inputs/one_parameter.nn", [], [], []), ("wide_layer", "../test/ranks/Inputs/wide_layer.nn", [], [], []),
          ("scaled_loss", "../test/ranks/Inputs/scaled_loss.nn", [], [], []),
          ("scalar_parameter", "../test/ranks/Inputs/scalar_parameter.nn", [], [], []),   # with a number for each parameter among its states
-         # which a budget finds something to compute again in
+         # which a tight budget finds something to compute again in
          ("lenet_large", "lenet.nn", ["N=32"], [], []), ("lstm_large", "lstm_lm.nn", ["N=16", "T=64", "width=32"], LSTM, []),
          ("gpt_large", "gpt_small.nn", ["B=8", "T=16", "width=32", "layers=2", "heads=2"], [], []),
          ("resnet_large", "resnet_cifar.nn", ["N=32", "size=8", "n=1", "width=16"], [], []),
          ("gpt_layers", "gpt_small.nn", ["B=8", "T=16", "width=32", "layers=4", "heads=2"], [], [])]   # only where it is asked for
+
+def smallest_budget(command):
+    """Bytes, as nnc tells of a budget that it cannot meet."""
+    said = subprocess.run(command + ["--memory-budget=1%"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, universal_newlines=True).stderr
+    found = re.search(r"smallest budget found is .*\((\d+) bytes\)", said)
+    return int(found.group(1)) if found else sys.exit(f"no smallest budget: {said}")
 
 def tensors(path):
     """Of a checkpoint: name to type, shape and bytes, and its metadata without checksums; sums of gradients, zeros between steps, left out."""
@@ -126,7 +132,6 @@ def main():
     nnc, folder, models, mpirun = words[0], words[1], words[2], words[3:]
     more = [f"--{name}={options[name]}" for name in ("mpi", "bucket") if name in options] + ["--fast-reduce"] * ("fast-reduce" in options)
     common = [f"--{name}={options[name]}" for name in ("target", "dtype") if name in options]
-    budget = ["--memory-budget=" + options["budget"]] if "budget" in options else []
     ranks, steps = [int(k) for k in options.get("ranks", "1,2,3").split(",")], options.get("steps", "3")
     shards, accumulate = options.get("shard", "none").split(","), int(options.get("accumulate", 1))
     os.makedirs(folder, exist_ok=True)
@@ -145,12 +150,19 @@ def main():
         with open(source, "w") as f:
             f.write(text)
         given = [w for d in defines for w in ("-D", d)] + flags + common + [source, "-o"]
-        def build(words, program):
-            said = run([nnc] + words + given + [program])
-            if any(f.startswith("--memory-budget") for f in flags) and ("recompute +" not in said or "recompute +0.0 %" in said):
-                sys.exit(f"{program} was to compute something again: {said}")
+        budget = options.get("budget", "tight" if name.endswith("_budget") else None)
+        def build(words, program, budget=None):
+            command = [nnc] + words + given + [program]
+            if budget == "tight":
+                command.append("--remat-effort=0.1")
+                budget = str(smallest_budget(command) * 101 // 100)
+                said = run(command + ["--memory-budget=" + budget])
+                if "recompute +" not in said or "recompute +0.0 %" in said:
+                    sys.exit(f"{program} was to compute something again in {budget} bytes: {said}")
+            else:
+                run(command + (["--memory-budget=" + budget] if budget else []))
         if "none" in shards:
-            build(["--shard=none"] + budget + more, f"{folder}/{name}")
+            build(["--shard=none"] + more, f"{folder}/{name}", budget)
         for k in ranks:
             one = f"{folder}/{name}_{k}"
             build(["-D", f"micro_batches={accumulate * k}"], one)
@@ -160,7 +172,7 @@ def main():
             for shard in shards:
                 program = f"{folder}/{name}" if shard == "none" else f"{one}_{shard}"
                 if shard != "none":
-                    build([f"--shard={shard}", f"--ranks={k}", "-D", f"micro_batches={accumulate}"] + budget + more, program)
+                    build([f"--shard={shard}", f"--ranks={k}", "-D", f"micro_batches={accumulate}"] + more, program, budget)
                 run(start + [program] + train + [f"--save={one}.ranks.safetensors"])
                 different = differences(f"{one}.one.safetensors", f"{one}.ranks.safetensors")
                 what = [name] + ([shard] if "shard" in options else []) + [k]
