@@ -6,7 +6,8 @@ import math
 import torch
 
 from .text import Const, Expr, Index, Op, call
-from .torch_ops import Known, need, op, slice_, take
+from .ops_shapes import slice_, take
+from .torch_ops import Known, need, op
 
 
 @op('index', '_unsafe_index')

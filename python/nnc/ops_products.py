@@ -7,7 +7,8 @@ import re
 import torch
 
 from .text import Const, Expr, Op, as_expr, call
-from .torch_ops import TABLE, Known, Unsupported, dropout, need, op, order, scaled
+from .ops_shapes import order
+from .torch_ops import TABLE, Known, Unsupported, dropout, need, op, scaled
 
 
 @op('linalg_cholesky', 'cholesky')

@@ -4,7 +4,8 @@ from __future__ import annotations
 import torch
 
 from .text import Const, Index, List, Op, call
-from .torch_ops import Known, axis, op, reshape
+from .ops_shapes import reshape
+from .torch_ops import Known, axis, op
 
 
 @op('copy')
