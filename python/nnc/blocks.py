@@ -9,7 +9,7 @@ from typing import Any
 from .regions import Region, RegionCall, parameters_of, splice
 from .simplify import simplify
 from .merge import merge_groups
-from .text import KEYWORDS, RESERVED, Call, Const, Expr, If, Index, Initial, List, Missing, Name, Op, Param, Scan, Statement, Value, Var, snake_case, transform, walk
+from .text import KEYWORDS, RESERVED, Call, Const, Expr, If, Index, Initial, Missing, Name, Op, Param, Scan, Statement, Value, Var, snake_case, transform, walk
 from .torch_ops import Known
 
 CONTAINERS = {'torch.nn.modules.container.Sequential', 'torch.nn.modules.container.ModuleList', 'torch.nn.modules.container.ModuleDict'}

@@ -5,7 +5,7 @@ import math
 
 import torch
 
-from .text import Call, Const, Expr, List, Op, Param, Statement, Var, call, transform, walk
+from .text import Call, Const, Expr, Op, Param, Var, call, transform, walk
 from .torch_ops import Known, dtype_name
 
 OF_FINITE = ('*', '/', '//', '%', '**', '==', '!=')     # what 1e30 in place of an infinity is seen in

@@ -23,7 +23,6 @@ from .regions import Problem, Region, RegionCall, Translator, any_draws, connect
 from .safetensors import CODES, save
 from .sizes import generalise
 from .text import RESERVED, Call, Expr, Param, Scan, Statement, Value, Var, measured, snake_case, walk
-from .torch_ops import Known
 from .trace import NotTraced, Traced, short, trace
 
 
@@ -69,7 +68,6 @@ def forward_names(module: torch.nn.Module) -> list[str]:
 def name_inputs(block, module, region_inputs: list) -> list[str]:
     """The names of a block's tensors: the forward method's, in its order, where the values' own names are not among them."""
     known = forward_names(module) if module is not None else []
-    own = [v.hint for v in region_inputs]
     if len(region_inputs) == 1 and known:
         return [snake_case(known[0])]
     names = []

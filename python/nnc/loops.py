@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import re
 
-from .text import KEYWORDS, RESERVED, Call, Const, Expr, Index, List, Loop, Name, Op, Param, Scan, Statement, Value, Var, transform, walk
+from .text import KEYWORDS, RESERVED, Call, Const, Expr, Index, Loop, Name, Op, Param, Scan, Statement, Value, Var, walk
 
 LONGEST = 40          # statements of a round
 FEWEST_NAMED = 5      # rounds of a loop over names such as layer1, which are written by themselves where they are fewer

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import difflib
-import re
 
 from .regions import Region
-from .text import Call, Const, Expr, If, List, Missing, Param, Statement, Value, Var, snake_case, transform, walk
+from .text import Call, Const, Expr, If, Missing, Param, Statement, Value, Var, snake_case, transform, walk
 
 MOST_PARTS = 4
 

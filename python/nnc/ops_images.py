@@ -4,8 +4,8 @@ from __future__ import annotations
 import math
 from typing import Any, Callable
 
-from .text import Const, Expr, Index, Op, Param, Value, call
-from .torch_ops import Context, axis, need, op, pair, same_module
+from .text import Const, Expr, Index, Param, Value, call
+from .torch_ops import Context, need, op, pair, same_module
 
 
 def op_of_images(rank: int, *names: str):

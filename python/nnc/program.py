@@ -8,7 +8,7 @@ from typing import Callable
 from .blocks import Block
 from .dims import name_dims
 from .loops import find_loops
-from .text import KEYWORDS, WIDTH, Call, Const, Expr, If, Index, List, Loop, Name, Op, RESERVED, Param, Printer, Scan, Statement, Value, Var, initialiser, number, snake_case, walk
+from .text import KEYWORDS, WIDTH, Call, Const, Expr, If, Loop, Op, RESERVED, Param, Printer, Scan, Statement, Value, Var, initialiser, number, snake_case, walk
 
 INDENT = '    '
 FALLBACK = ['x', 'y', 'z', 'u', 'v', 'w']

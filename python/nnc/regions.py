@@ -12,7 +12,7 @@ import torch
 
 from . import narrow, torch_ops
 from .activations import recognise
-from .text import Call, Const, Expr, If, Index, List, Param, Statement, Value, Var, as_expr, call, transform, walk
+from .text import Call, Expr, If, List, Param, Statement, Value, Var, call, transform, walk
 from .torch_ops import Context, Known, Unsupported, dtype_name
 from .trace import NotTraced, Step, Traced, op_name, short
 

@@ -1,7 +1,7 @@
 """Statements as a person would write them: products over the last axis without the reshapes around them, heads of attention by their names."""
 from __future__ import annotations
 
-from .text import Call, Const, Expr, List, Name, Op, Param, Statement, Value, Var, call, constant_of, walk
+from .text import Call, Const, Expr, Op, Param, Statement, Value, Var, call, constant_of, walk
 
 
 class Body:

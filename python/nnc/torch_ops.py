@@ -10,7 +10,7 @@ from typing import Any, Callable
 
 import torch
 
-from .text import Const, Expr, Index, Initial, List, Op, Param, Statement, Value, Var, as_expr, call
+from .text import Const, Expr, Initial, List, Op, Param, Statement, Value, Var, as_expr, call
 
 TABLE: dict[str, Callable] = {}
 
