@@ -135,14 +135,13 @@ static bool read_option(Elaborator *e, const CallArg *a, Reader reader, ReaderCa
 }
 
 // prefetch_factor= without the threads that would read ahead.
-static bool check_ahead(Elaborator *e, const AstExpr *x, Reader reader) {
+static bool check_ahead(Elaborator *e, const AstExpr *x, Reader reader, const ReaderCall *r) {
   const AstArg *factor = NULL;
   for (int i = 0; i < x->call.n_args; i++) {
     const char *name = x->call.args[i].name.text;
-    if (name && strcmp(name, "num_workers") == 0) return true;
     if (name && strcmp(name, "prefetch_factor") == 0) factor = &x->call.args[i];
   }
-  if (!factor || reader == READER_IMAGES) return true;
+  if (!factor || r->num_workers > 0) return true;
   elaborator_error(e, factor->name.pos, "'prefetch_factor' needs 'num_workers', the threads that read ahead");
   elaborator_hint(e, "%s(…, num_workers=2, prefetch_factor=2); without them data is held in memory",
                   data_readers[reader].name);
@@ -169,7 +168,7 @@ static bool read_call(Elaborator *e, const AstStmt *s, Reader reader, ReaderCall
     if (args[i].name) ok = read_option(e, &args[i], reader, r) && ok;
     else ok = read_files(e, &args[i], r) && ok;
   }
-  if (!ok || !check_ahead(e, x, reader)) return false;
+  if (!ok || !check_ahead(e, x, reader, r)) return false;
   if (r->begin >= r->end) return elaborator_error(e, x->pos, "'begin' must be below 'end'");
   bool per_name = reader == READER_IDX || reader == READER_NPY;
   if (r->n_counts != (per_name ? n_names : 1) || ((data_is_text(reader) || reader == READER_IMAGES) && n_names > 2)) {
