@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { FIT_MOST = 1 << 30, SECANTS = 16 };
+enum { FIT_MOST = 1 << 30, SECANTS = 16, AHEAD = 8 };
 
 // What is known: `low` fits (value 0: none yet), `high` does not (value 0: none yet; arena 0: it cannot be planned).
 // Programs are looked for behind `under`, the largest value below `start` that is none, where `start` is one. `base` is
@@ -24,8 +24,8 @@ static int64_t bottom(const Search *s) { return s->low.value > s->under ? s->low
 
 // The largest value that the line through two plans puts within the bytes.
 static double secant(const Search *s, int64_t bytes) {
-  double slope = (double)(s->last.arena - s->base.arena) / (double)(s->last.value - s->base.value);
-  return slope > 0 ? (double)s->last.value + (double)(bytes - s->last.arena) / slope : 2 * (double)s->low.value;
+  double slope = (double)(s->last.live - s->base.live) / (double)(s->last.value - s->base.value);
+  return slope > 0 ? (double)s->last.value + (double)(bytes - s->last.live) / slope : 2 * (double)s->low.value;
 }
 
 static int64_t next_value(const Search *s, int64_t bytes) {
@@ -33,7 +33,7 @@ static int64_t next_value(const Search *s, int64_t bytes) {
   // as if all that does not stay grew with the value
   double at = straight ? secant(s, bytes) : 2 * (double)s->low.value;
   if (s->plans == 1 && s->last.arena) {
-    double each = (double)(s->last.arena - s->last.stays) / (double)s->last.value;
+    double each = (double)(s->last.live - s->last.stays) / (double)s->last.value;
     at = each > 0 ? (double)(bytes - s->last.stays) / each : 2 * (double)s->last.value;
   }
   int64_t low = bottom(s), top = s->high.value ? s->high.value : s->under ? s->start + 1 : 0;
@@ -97,10 +97,11 @@ static bool search_apart(int64_t step, int64_t bytes, int64_t start, bool behind
   Search s = {.plan = plan, .context = context, .step = step, .offset = start % step ? start % step - step : 0};
   s.most = (FIT_MOST - s.offset) / step;
   int64_t from = (start - s.offset) / step;
-  FitPlan first = {.rough = true, .value = from};
-  plan_one(&s, &first);
-  // it says where to look, that this is a program, and nothing of what fits
+  FitPlan first = {.rough = true, .value = from}, other = {.rough = true, .value = AHEAD * from};
+  plan_both(&s, &first, &other);
+  // they say where to look, that this is a program, and nothing of what fits
   if (first.arena) s.last = first, s.plans = 1, s.start = behind ? from : 0;
+  if (first.arena && other.arena) s.base = first, s.last = other, s.plans = 2;
   for (int64_t value = first.arena ? next_value(&s, bytes) : from;
        s.low.value < s.most && s.high.value - bottom(&s) != 1; value = next_value(&s, bytes)) {
     FitPlan p = {.value = value}, q = {.value = value + 1};
@@ -140,7 +141,7 @@ bool fit_search(int64_t bytes, int64_t start, FitPlanFn plan, void *context, Fit
   int64_t step = step_of_programs(plan, context, start);
   FitPlan other = {0}, other_next = {0};
   bool found_other = step > 1 && search_apart(step, bytes, start, true, plan, context, &other, &other_next, &all);
-  if (found_other ? !found || other.value > best->value : !found && step > 1) *best = other, *next = other_next;
+  if (found_other ? !found || other.value >= best->value : !found && step > 1) *best = other, *next = other_next;
   if (found || found_other || !best->arena) return found || found_other;
   // below a hole there may be programs, too
   found = search_apart(1, bytes, start, false, plan, context, &other, &other_next, &all);

@@ -13,13 +13,13 @@
 #include "compiler/cost_files.h"
 #include "compiler/diagnostics.h"
 #include "compiler/fit.h"
+#include "compiler/fit_plan.h"
 #include "compiler/options.h"
 #include "compiler/prediction.h"
 #include "compiler/report_output.h"
 #include "compiler/summary.h"
 #include "passes/decode/decode.h"
 #include "passes/passes.h"
-#include "passes/plan/plan.h"
 #include "passes/remat/remat.h"
 #include "support/bytes.h"
 #include "support/clock.h"
@@ -442,24 +442,6 @@ typedef struct Fit {
   bool tells;
 } Fit;
 
-// What is alive at once: all but what offsets, and overwriting operands in the end, make of it.
-static void estimate(MlirModule module, const NnTarget *target, FitPlan *plan) {
-  PlanPersistent persistent;
-  plan_persistent_build(&persistent, module, target);
-  plan->stays = persistent.total;
-  NnFunctions functions = nn_public_functions(module);
-  for (int f = 0; f < functions.n; f++) {
-    PlanProgram p;
-    PlanLayout l;
-    plan_program_build(&p, module, functions.items[f], target);
-    plan_layout_build(&p, NULL, p.n_steps, PLAN_INPLACE_DECIDE, &l);
-    plan->arena = larger(plan->arena, plan_persistent_end(&persistent, functions.items[f]) + plan_layout_peak(&p, &l));
-    plan_layout_free(&l);
-    plan_program_free(&p);
-  }
-  plan_persistent_free(&persistent);
-}
-
 // Also where it needs more than the budget.
 static bool is_planned(MlirModule module) { return nn_has_attr(mlirModuleGetOperation(module), ATTR_arena); }
 
@@ -473,14 +455,13 @@ static bool plan_for_fit(const Options *options, Diagnostics *d, const AstFile *
   Planning planning = {.options = options, .d = d, .target = target, .ok = true};
   ok = ok && read_cost_files(options, target, d, &planning.costs) && can_be_predicted(options, d, target) &&
        (run_passes(options, codegen_target_facts(target), module, &planning) || is_planned(module));
-  if (ok && plan->rough) estimate(module, codegen_target_facts(target), plan);
+  if (ok && plan->rough) fit_plan_estimate(module, codegen_target_facts(target), plan);
   else if (ok) {
     int64_t ranks = options->ranks > 1 ? options->ranks : 1;
-    plan->arena = nn_attr_i64(mlirModuleGetOperation(module), ATTR_arena, 0);
-    plan->stays = nn_attr_i64(mlirModuleGetOperation(module), ATTR_persistent, 0);
+    bool again = plan->planned;
+    fit_plan_read(module, plan);
     bool near = plan->arena <= bytes && plan->arena > bytes / 8 * 7;   // may be the answer
-    if (near || plan->planned) plan->seconds = prediction_seconds(module, target, ranks);
-    plan->planned = true;
+    if (near || again) plan->seconds = prediction_seconds(module, target, ranks);
     plan->items = prediction_items(module, ranks, &plan->tokens);
   }
   mlirModuleDestroy(module);

@@ -10,6 +10,7 @@ typedef struct Model {
   int64_t apart;               // bytes that stay, too, which a plan does not tell
   int64_t step, all;           // only multiples are programs, and what is at most `all`; 0: all values
   int64_t rest, least;         // instead of multiples those with this rest; no program has less
+  int64_t gap, behind;         // what offsets add to the arena of more than `behind`
   pid_t here;
   bool dies;   // the process beside
   int plans;
@@ -21,6 +22,8 @@ static bool plan(void *context, FitPlan *p) {
   if (m->dies && getpid() != m->here) _exit(1);
   p->stays = m->stays;
   p->arena = m->stays + m->apart + m->each * p->value + (p->rough ? m->each / 2 : 0);
+  p->live = p->arena;
+  if (!p->rough && p->value > m->behind) p->arena += m->gap;
   return p->value <= m->most && p->value >= m->least &&
          (!m->step || p->value % m->step == m->rest || p->value <= m->all);
 }
@@ -41,7 +44,7 @@ static void check_search(Model m, int64_t bytes, int64_t expected, int plans) {
   CHECK(best.value == expected && next.value == expected + (m.step && !m.all ? m.step : 1),
         "%lld, %lld instead of %lld", (long long)best.value, (long long)next.value, (long long)expected);
   CHECK(best.arena == m.stays + m.apart + m.each * expected, "arena %lld", (long long)best.arena);
-  CHECK(next.arena == (expected < m.most ? m.stays + m.apart + m.each * next.value : 0), "next %lld",
+  CHECK(next.arena == (expected < m.most ? m.stays + m.apart + m.gap + m.each * next.value : 0), "next %lld",
         (long long)next.arena);
 }
 
@@ -54,15 +57,17 @@ static void check_hole(Model m, int64_t bytes, int64_t expected) {
 
 int main(void) {
   for (int dies = 0; dies < 2; dies++) {
-    check_search((Model){.stays = 1000, .each = 10, .most = 1000000, .dies = dies}, 2345, 134, 12);
-    check_search((Model){.stays = 1000, .each = 10, .most = 1000000, .dies = dies}, 1015, 1, 12);
-    check_search((Model){.stays = 1000, .each = 10, .most = 50, .dies = dies}, 2345, 50, 12);
-    check_search((Model){.stays = 1000, .each = 10, .most = 1000000, .dies = dies}, 1005, 0, 12);
+    check_search((Model){.stays = 1000, .each = 10, .most = 1000000, .dies = dies}, 2345, 134, 12 + dies);
+    check_search((Model){.stays = 1000, .each = 10, .most = 1000000, .dies = dies}, 1015, 1, 12 + dies);
+    check_search((Model){.stays = 1000, .each = 10, .most = 50, .dies = dies}, 2345, 50, 12 + dies);
+    check_search((Model){.stays = 1000, .each = 10, .most = 1000000, .dies = dies}, 1005, 0, 12 + dies);
   }
   // a line that two plans tell, also where it rises by a byte; and an arena that does not grow
   check_search((Model){.stays = 1000, .apart = 50000, .each = 10, .most = 1000000}, 200000, 14900, 5);
   check_search((Model){.stays = 1000, .apart = 5000, .each = 1, .most = 1000000}, 200000, 194000, 4);
-  check_search((Model){.stays = 1000, .each = 0, .most = 700}, 2000, 700, 18);   // two to see that 31 is a program
+  check_search((Model){.stays = 1000, .each = 0, .most = 700}, 2000, 700, 20);   // three to see that 31 is a program
+  // offsets of those that cannot fit are not looked for long
+  check_search((Model){.stays = 1000, .each = 10, .most = 1000000, .gap = 20000, .behind = 19900}, 200000, 19900, 5);
   // programs that lie apart
   check_search((Model){.stays = 1000, .each = 10, .most = 1000000, .step = 2}, 2345, 134, 32);
   check_search((Model){.stays = 1000, .each = 10, .most = 1000000, .step = 8}, 2345, 128, 32);
