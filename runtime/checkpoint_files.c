@@ -18,6 +18,8 @@
 // The lock: a file of its own, since the checkpoint is a new one after each save. It is removed while its lock is held,
 // so that whoever gets the lock looks whether the path still leads to the same file.
 
+static const char OTHER_SAVE[] = "give this one another --save", OTHER_FILE[] = "write another file";
+
 static bool is_same_file(int fd, const char *path) {
   struct stat held, found;
   return fstat(fd, &held) == 0 && stat(path, &found) == 0 && held.st_dev == found.st_dev && held.st_ino == found.st_ino;
@@ -45,8 +47,58 @@ char *checkpoint_lock_path(const char *path) {
   return lock;
 }
 
+// Whether a training has the lock at `lock`; then that is told of its file `path`. lock: Owned, which is freed.
+static bool is_held(char *lock, const char *path, const char *instead) {
+  int fd = open(lock, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  bool held = fd >= 0 && is_lock(fd) && flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  if (held) report_holder(path, fd, instead);
+  if (fd >= 0) close(fd);
+  free(lock);
+  return held;
+}
+
+static const char *name_of(const char *path) {
+  const char *slash = strrchr(path, '/');
+  return slash ? slash + 1 : path;
+}
+
+// Whether the training of that checkpoint may write the path beside it.
+static bool is_beside(const char *checkpoint, const char *path) {
+  char *best = path_beside(checkpoint, ".best"), *nan = path_beside(checkpoint, ".nan");
+  bool beside = strcmp(path, best) == 0 || strcmp(path, nan) == 0 || kept_step(name_of(checkpoint), name_of(path)) >= 0;
+  free(best);
+  free(nan);
+  return beside;
+}
+
+// Of "m.best.safetensors" the checkpoints "m.safetensors" and "m", of "m.safetensors.lock" the lock itself. given: how
+// the user calls the path.
+static bool beside_is_held(const char *path, const char *given, const char *instead) {
+  const char *name = name_of(path), *end = strrchr(name, '.');
+  if (end && strcmp(end, ".lock") == 0) return is_held(xstrdup(path), given, instead);
+  if (!end || strcmp(end, ".safetensors") != 0) return false;
+  while (end > name && *--end != '.') continue;
+  if (end == name) return false;
+  bool held = false;
+  for (int i = 0; i < 2 && !held; i++) {
+    char *checkpoint = xasprintf("%.*s%s", (int)(end - path), path, i ? "" : ".safetensors");
+    held = is_beside(checkpoint, path) && is_held(checkpoint_lock_path(checkpoint), given, instead);
+    free(checkpoint);
+  }
+  return held;
+}
+
+// Whether it lies beside the checkpoint of a training that is running, or leads there.
+static bool is_companion(const char *path, const char *instead) {
+  char *real = output_real_name(path);
+  bool held = beside_is_held(real, path, instead) || (strcmp(real, path) != 0 && beside_is_held(path, path, instead));
+  free(real);
+  return held;
+}
+
 bool checkpoint_lock(const char *path, CheckpointLock *lock) {
   char pid[32];
+  if (is_companion(path, OTHER_SAVE)) return false;
   lock->path = checkpoint_lock_path(path);
   for (;;) {
     lock->fd = open(lock->path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
@@ -61,7 +113,7 @@ bool checkpoint_lock(const char *path, CheckpointLock *lock) {
     }
     if (flock(lock->fd, LOCK_EX | LOCK_NB) != 0) {
       if (errno != EWOULDBLOCK) return true;   // a file system without locks
-      report_holder(path, lock->fd, "give this one another --save");
+      report_holder(path, lock->fd, OTHER_SAVE);
       break;
     }
     if (is_same_file(lock->fd, lock->path)) {
@@ -80,13 +132,7 @@ bool checkpoint_lock(const char *path, CheckpointLock *lock) {
 }
 
 bool checkpoint_spared(const char *path) {
-  char *lock = path ? checkpoint_lock_path(path) : NULL;
-  int fd = lock ? open(lock, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC) : -1;
-  bool held = fd >= 0 && is_lock(fd) && flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-  if (held) report_holder(path, fd, "write another file");
-  if (fd >= 0) close(fd);
-  free(lock);
-  return !held;
+  return !path || !(is_held(checkpoint_lock_path(path), path, OTHER_FILE) || is_companion(path, OTHER_FILE));
 }
 
 void checkpoint_unlock(CheckpointLock *lock) {
@@ -137,11 +183,6 @@ char *kept_path(const char *path, int64_t step) {
   char what[40];
   snprintf(what, sizeof what, ".step%lld", (long long)step);
   return path_beside(path, what);
-}
-
-static const char *name_of(const char *path) {
-  const char *slash = strrchr(path, '/');
-  return slash ? slash + 1 : path;
 }
 
 int64_t kept_step(const char *path, const char *name) {

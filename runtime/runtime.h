@@ -371,10 +371,12 @@ typedef struct CheckpointLock {
   char *path;   // Owned; NULL: not locked
 } CheckpointLock;
 char *checkpoint_lock_path(const char *path);   // the file that is there meanwhile; Owned by the caller
-// Until it is unlocked, or the process ends, no other process locks this path. False after reporting whose it is.
+// Until it is unlocked, or the process ends, no other process locks this path. False after reporting whose it is, also
+// where it lies beside another checkpoint that is locked.
 bool checkpoint_lock(const char *path, CheckpointLock *lock);
 void checkpoint_unlock(CheckpointLock *lock);
-bool checkpoint_spared(const char *path);   // false after reporting that a training which is running writes it
+// False after reporting that a training which is running writes it, or may beside its checkpoint.
+bool checkpoint_spared(const char *path);
 // The same for a file that is appended to, until it is closed; what is no regular file several may write.
 bool file_hold(int fd, const char *path, const char *option);
 // "model.safetensors" and ".best" give "model.best.safetensors". Owned by the caller.
