@@ -16,7 +16,8 @@
 
 // ---------------------------------------------------------------------------------------------------------------------
 // The lock: a file of its own, since the checkpoint is a new one after each save. It is removed while its lock is held,
-// so that whoever gets the lock looks whether the path still leads to the same file.
+// so that whoever gets the lock looks whether the path still leads to the same file. An empty one that was there before
+// may be anybody's: it serves as the lock, as it is, and stays.
 
 static const char OTHER_SAVE[] = "give this one another --save", OTHER_FILE[] = "write another file";
 
@@ -25,10 +26,29 @@ static bool is_same_file(int fd, const char *path) {
   return fstat(fd, &held) == 0 && stat(path, &found) == 0 && held.st_dev == found.st_dev && held.st_ino == found.st_ino;
 }
 
+// The process that has the file's lock, as Linux lists them: "1: FLOCK  ADVISORY  WRITE 3055 fe:00:11092594 0 EOF". 0:
+// not found.
+static long long holder_of(const struct stat *st) {
+  FILE *f = fopen("/proc/locks", "re");
+  char line[256];
+  long long pid, found = 0;
+  unsigned major, minor;
+  unsigned long long inode;
+  while (f && !found && fgets(line, sizeof line, f))
+    if (sscanf(line, "%*d: FLOCK %*s WRITE %lld %x:%x:%llu", &pid, &major, &minor, &inode) == 4 &&
+        inode == (unsigned long long)st->st_ino && makedev(major, minor) == st->st_dev)
+      found = pid;
+  if (f) fclose(f);
+  return found;
+}
+
 static void report_holder(const char *path, int fd, const char *instead) {
+  struct stat st;
   char text[32];
   ssize_t n = pread(fd, text, sizeof text - 1, 0);
   text[n > 0 ? n : 0] = 0;
+  long long pid = *text || fstat(fd, &st) != 0 ? 0 : holder_of(&st);
+  if (pid > 0) snprintf(text, sizeof text, "%lld", pid);
   report_error("%s belongs to a training that is running: process %s; %s", path, *text ? strtok(text, "\n") : "unknown",
                instead);
 }
@@ -39,6 +59,21 @@ static bool is_lock(int fd) {
   char text[64] = "";
   ssize_t n = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) ? pread(fd, text, sizeof text - 1, 0) : -1;
   return n >= 0 && n < (ssize_t)sizeof text - 1 && (size_t)n == strspn(text, "0123456789\n");
+}
+
+static bool is_empty(int fd) {
+  struct stat st;
+  return fstat(fd, &st) == 0 && st.st_size == 0;
+}
+
+static int open_lock(const char *path, bool *made) {
+  for (;;) {
+    int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    *made = fd >= 0;
+    if (fd >= 0 || errno != EEXIST) return fd;
+    fd = open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+    if (fd >= 0 || errno != ENOENT) return fd;
+  }
 }
 
 char *checkpoint_lock_path(const char *path) {
@@ -98,10 +133,11 @@ static bool is_companion(const char *path, const char *instead) {
 
 bool checkpoint_lock(const char *path, CheckpointLock *lock) {
   char pid[32];
+  bool made;
   if (is_companion(path, OTHER_SAVE)) return false;
   lock->path = checkpoint_lock_path(path);
   for (;;) {
-    lock->fd = open(lock->path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
+    lock->fd = open_lock(lock->path, &made);
     if (lock->fd < 0) {
       report_error("cannot write %s: %s", lock->path, strerror(errno));
       break;
@@ -111,12 +147,16 @@ bool checkpoint_lock(const char *path, CheckpointLock *lock) {
                    lock->path, path);
       break;
     }
-    if (flock(lock->fd, LOCK_EX | LOCK_NB) != 0) {
-      if (errno != EWOULDBLOCK) return true;   // a file system without locks
+    bool locked = flock(lock->fd, LOCK_EX | LOCK_NB) == 0;
+    int error = errno;
+    lock->stays = !made && is_empty(lock->fd);
+    if (!locked) {
+      if (error != EWOULDBLOCK) return true;   // a file system without locks
       report_holder(path, lock->fd, OTHER_SAVE);
       break;
     }
     if (is_same_file(lock->fd, lock->path)) {
+      if (lock->stays) return true;
       int n = snprintf(pid, sizeof pid, "%lld\n", (long long)getpid());
       // on a full disk it stays empty, and the holder unknown
       bool named = ftruncate(lock->fd, 0) == 0 && pwrite(lock->fd, pid, (size_t)n, 0) == n;
@@ -127,7 +167,7 @@ bool checkpoint_lock(const char *path, CheckpointLock *lock) {
   }
   if (lock->fd >= 0) close(lock->fd);
   free(lock->path);
-  *lock = (CheckpointLock){-1, NULL};
+  *lock = (CheckpointLock){.fd = -1};
   return false;
 }
 
@@ -137,26 +177,10 @@ bool checkpoint_spared(const char *path) {
 
 void checkpoint_unlock(CheckpointLock *lock) {
   if (!lock->path) return;
-  unlink(lock->path);
+  if (!lock->stays) unlink(lock->path);
   close(lock->fd);
   free(lock->path);
-  *lock = (CheckpointLock){-1, NULL};
-}
-
-// The process that has the file's lock, as Linux lists them: "1: FLOCK  ADVISORY  WRITE 3055 fe:00:11092594 0 EOF". 0:
-// not found.
-static long long holder_of(const struct stat *st) {
-  FILE *f = fopen("/proc/locks", "re");
-  char line[256];
-  long long pid, found = 0;
-  unsigned major, minor;
-  unsigned long long inode;
-  while (f && !found && fgets(line, sizeof line, f))
-    if (sscanf(line, "%*d: FLOCK %*s WRITE %lld %x:%x:%llu", &pid, &major, &minor, &inode) == 4 &&
-        inode == (unsigned long long)st->st_ino && makedev(major, minor) == st->st_dev)
-      found = pid;
-  if (f) fclose(f);
-  return found;
+  *lock = (CheckpointLock){.fd = -1};
 }
 
 bool file_hold(int fd, const char *path, const char *option) {

@@ -369,6 +369,7 @@ char *checkpoint_default_path(void);   // "<model>.safetensors"; Owned by the ca
 typedef struct CheckpointLock {
   int fd;
   char *path;   // Owned; NULL: not locked
+  bool stays;   // it was there, empty
 } CheckpointLock;
 char *checkpoint_lock_path(const char *path);   // the file that is there meanwhile; Owned by the caller
 // Until it is unlocked, or the process ends, no other process locks this path. False after reporting whose it is, also
