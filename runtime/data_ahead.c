@@ -131,6 +131,15 @@ typedef struct Worker {
   int number;
 } Worker;
 
+// Without memory, or with a mistake of ours, the thread does not end the process: that is for whoever takes the batch.
+static bool read_row_or_fail(const Ahead *a, const Slot *s, int64_t row, char *room) {
+  jmp_buf escape, *before = report_give_up_to(&escape);
+  bool ok = false;
+  if (!setjmp(escape)) ok = read_row(a, s, row, room);
+  report_give_up_to(before);
+  return ok;
+}
+
 // What fails is only noted: whoever takes the batch reads it again, and says what is wrong.
 static void *work(void *context) {
   Worker w = *(Worker *)context;
@@ -144,7 +153,7 @@ static void *work(void *context) {
   pthread_mutex_lock(&a->mutex);
   while ((n = claim(a, &s, &first)) > 0) {
     pthread_mutex_unlock(&a->mutex);
-    for (int64_t i = first; i < first + n; i++) s->failed[i] = !read_row(a, s, i, a->rooms[w.number]);
+    for (int64_t i = first; i < first + n; i++) s->failed[i] = !read_row_or_fail(a, s, i, a->rooms[w.number]);
     pthread_mutex_lock(&a->mutex);
     s->done += n;
     a->busy--;

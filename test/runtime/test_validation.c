@@ -1,5 +1,6 @@
 // The records that are left out of the training: with the rest they are all, none is in both, the program's seed
-// chooses them, and of a text that is read in order they are its end; and how much of it is read ahead.
+// chooses them, and of a text that is read in order they are its end; how much of it is read ahead, and what a thread
+// does there that cannot go on.
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -98,6 +99,36 @@ static void test_ahead(const char *folder) {
   CHECK(bytes > 0 && bytes == bytes_ahead(folder, "test"), "%d bytes ahead", (int)bytes);
 }
 
+static bool give_up(const Column *c, int64_t record, void *room, char *to) {
+  (void)c, (void)room, (void)to;
+  report_internal("record %d", (int)record);
+}
+
+static char heard[64];
+
+static void hear(Listener *l, bool is_error, const char *message) {
+  (void)l, (void)is_error;
+  snprintf(heard, sizeof heard, "%s", message);
+}
+
+// A thread that cannot go on ends nothing: whoever takes its batch hears why, and gives up where a caller wants that.
+static void test_giving_up(const char *folder) {
+  Listener listener = {.hear = hear};
+  jmp_buf escape;
+  unsigned char values[RECORDS];
+  Dataset d;
+  data[1] = (NncData){.split = "test"};
+  CHECK(dataset_load("train", &f, folder, &d), "load");
+  d.columns[0].fetch = give_up;   // no thread reads before a batch is asked for
+  report_listen(&listener);
+  report_give_up_to(&escape);
+  if (!setjmp(escape)) CHECK(!dataset_fill(&d, &f, 0, 0, (char *)values), "a record");
+  report_give_up_to(NULL);
+  report_listen(NULL);
+  CHECK(!strcmp(heard, "record 0") && listener.cause == NNC_ERROR_INTERNAL, "heard: %s", heard);
+  dataset_free(&d);
+}
+
 int main(void) {
   char folder[] = "/tmp/nnc-validation-XXXXXX", bytes[41];
   int a[RECORDS], b[RECORDS];
@@ -120,6 +151,7 @@ int main(void) {
   CHECK(in_order > 4, "not one piece");
   test_text(folder);
   test_ahead(folder);
+  test_giving_up(folder);
   freopen("/dev/null", "w", stderr);
   Dataset d;
   changeable.validation = 0.01;
