@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <hdf5.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -12,11 +13,13 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "runtime/hdf5/hdf5.h"
 
-enum { CPU_SECONDS = 120 };   // after which the library is taken to be busy for ever
+// After which the library is taken to be busy for ever, and to wait for ever, without any processor time.
+enum { CPU_SECONDS = 120, IDLE_SECONDS = 60 };
 
 // ---------------------------------------------------------------------------------------------------------------------
 // The library's way to the file's bytes. Of a chunk it asks for, where it lies is noted instead: it has no other call
@@ -402,9 +405,38 @@ static bool send_all(int fd, const void *data, int64_t bytes) {
   return true;
 }
 
-static bool receive_all(int fd, void *data, int64_t bytes) {
+typedef struct Other {   // the process that is asked
+  pid_t id;
+  int from;
+  bool ended;   // by this one
+} Other;
+
+static int64_t nanoseconds_run(pid_t process) {
+  clockid_t clock;
+  struct timespec t;
+  if (clock_getcpuclockid(process, &clock) != 0 || clock_gettime(clock, &t) != 0) return -1;
+  return t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+// Until there is something to be read, or the end. One that waits for a lock or a disk has its seconds counted here,
+// so that those in which both are stopped do not count.
+static void wait_for(Other *o) {
+  int64_t before = -1;
+  for (int idle = 0; idle < IDLE_SECONDS;) {
+    int n = poll(&(struct pollfd){.fd = o->from, .events = POLLIN}, 1, 1000);
+    if (n > 0 || (n < 0 && errno != EINTR)) return;   // what is wrong read() says
+    if (n < 0) continue;
+    int64_t now = nanoseconds_run(o->id);
+    idle = now == before ? idle + 1 : 0;
+    before = now;
+  }
+  o->ended = kill(o->id, SIGKILL) == 0;
+}
+
+static bool receive_all(Other *o, void *data, int64_t bytes) {
   for (char *p = data; bytes > 0;) {
-    ssize_t n = read(fd, p, (size_t)bytes);
+    wait_for(o);
+    ssize_t n = o->ended ? 0 : read(o->from, p, (size_t)bytes);
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return false;
     p += n, bytes -= n;
@@ -435,8 +467,8 @@ static _Noreturn void answer_and_end(const char *path, const char *field, const 
   _exit(sent ? 0 : 1);
 }
 
-static bool take_answer(int from, Answer *a) {
-  if (!receive_all(from, a, sizeof *a)) return false;
+static bool take_answer(Other *o, Answer *a) {
+  if (!receive_all(o, a, sizeof *a)) return false;
   a->layout.chunks = NULL;
   if (!a->ok) {
     report_error("%s", a->text);
@@ -444,27 +476,36 @@ static bool take_answer(int from, Answer *a) {
   }
   int64_t bytes = a->layout.n_chunks * (int64_t)sizeof(Hdf5Chunk);
   a->layout.chunks = xmalloc((size_t)bytes + 1);
-  return receive_all(from, a->layout.chunks, bytes);
+  return receive_all(o, a->layout.chunks, bytes);
+}
+
+static void report_unheard(const char *name, const Other *o, int status) {
+  int by = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+  if (o->ended && by == SIGKILL)
+    report_error("%s: the HDF5 library has waited for something for %d seconds, and is not waited for any longer", name,
+                 IDLE_SECONDS);
+  else
+    report_error("%s: the file is damaged: the HDF5 library %s on it", name,
+                 by == SIGXCPU ? "spends minutes" : "crashes");
 }
 
 bool hdf5_describe(const char *path, const char *field, const char *name, Hdf5Layout *out) {
   int ends[2], status = 0;
   Answer answer = {0};
-  pid_t child = -1;
+  Other other = {.id = -1};
   bool made = pipe2(ends, O_CLOEXEC) == 0;
-  if (made && (child = fork()) == 0) answer_and_end(path, field, name, ends[1]);
-  if (child < 0) {
+  if (made && (other.id = fork()) == 0) answer_and_end(path, field, name, ends[1]);
+  if (other.id < 0) {
     report_error("%s: no process to read it in: %s", name, strerror(errno));
     if (made) close(ends[0]), close(ends[1]);
     return false;
   }
   close(ends[1]);
-  bool heard = take_answer(ends[0], &answer);
+  other.from = ends[0];
+  bool heard = take_answer(&other, &answer);
   close(ends[0]);
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
+  while (waitpid(other.id, &status, 0) < 0 && errno == EINTR) continue;
   *out = answer.layout;
-  if (!heard)
-    report_error("%s: the file is damaged: the HDF5 library %s on it", name,
-                 WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU ? "spends minutes" : "crashes");
+  if (!heard) report_unheard(name, &other, status);
   return heard && answer.ok;
 }
