@@ -71,6 +71,6 @@ int cmd_eval(int argc, char **argv) {
     report_error("%s names no eval data", nnc_program.source);
     return EXIT_DIAGNOSTIC;
   }
-  bool ok = ranks_open_together() && evaluate(&o, f);
+  bool needed, ok = ranks_open_together(&needed) && (!needed || evaluate(&o, f));
   return ranks_close(ok ? EXIT_DONE : signals_stop_requested() ? EXIT_INTERRUPTED : EXIT_DIAGNOSTIC);
 }

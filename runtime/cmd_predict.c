@@ -341,6 +341,7 @@ int cmd_predict(int argc, char **argv) {
   if (status >= 0) return status;
   const NncFunction *f = find_model(&o);
   if (!f) return EXIT_DIAGNOSTIC;
-  bool ok = ranks_open_together() && (o.sample.count ? sample_text(&o.sample) : predict_file(&o, f));
+  bool needed,
+      ok = ranks_open_together(&needed) && (!needed || (o.sample.count ? sample_text(&o.sample) : predict_file(&o, f)));
   return ranks_close(ok ? EXIT_DONE : signals_stop_requested() ? EXIT_INTERRUPTED : EXIT_DIAGNOSTIC);
 }

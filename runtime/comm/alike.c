@@ -47,8 +47,9 @@ uint64_t ranks_data_sum(const Dataset *d) {
   return sum;
 }
 
-bool ranks_open_together(void) {
-  if (!ranks_share_parameters()) return true;
+bool ranks_open_together(bool *needed) {
+  *needed = true;
+  if (!ranks_share_parameters()) return ranks_find_first(needed);
   if (!ranks_open(45)) return false;
   if (ranks.rank == 0 || freopen("/dev/null", "w", stdout)) return true;
   report_error("cannot open /dev/null");

@@ -73,6 +73,9 @@ const char *ranks_part(void);        // what each rank has a part of, where the 
 bool ranks_are_whole(const char *command, bool trains);
 // Joins the others, where a starter has started this process as one of several. False after reporting.
 bool ranks_open(double timeout);
+// Of what is done alone: whether this is rank 0, which the starter says, without joining the others. False after
+// reporting.
+bool ranks_find_first(bool *first);
 // Everybody's last call. Returns the worst status of all.
 int ranks_close(int status);
 _Noreturn void ranks_abort(int status);   // something failed here alone: ends all
@@ -95,9 +98,9 @@ uint64_t ranks_program_sum(void);
 uint64_t ranks_data_sum(const Dataset *d);
 uint64_t ranks_file_sum(const char *path);
 
-// `eval` and `predict` where ranks_share_parameters: all compute the same, and rank 0 alone prints and writes. Else,
-// and on one rank, these do nothing.
-bool ranks_open_together(void);   // false after reporting
+// `eval` and `predict` where ranks_share_parameters: all compute the same, and rank 0 alone prints and writes. Else
+// rank 0 does it alone, for which the others are not *needed; there, and on one rank, the other two do nothing.
+bool ranks_open_together(bool *needed);   // false after reporting
 // Behind session_open and the loading of `weights` (NULL: those by default), which went well here or not: all have the
 // same program, weights, and facts. False after reporting.
 bool ranks_begin_together(bool ok, const Session *s, const char *weights, RankFact fact, RankFact other);

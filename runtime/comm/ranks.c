@@ -51,6 +51,18 @@ bool ranks_open(double timeout) {
   return true;
 }
 
+bool ranks_find_first(bool *first) {
+  Starter s;
+  bool bad = false;
+  *first = true;
+  for (int i = 0; nnc_program.comms && starter_find(i, &s, &bad); i++) {
+    bool joined_by = engine_for(&s) != NULL;
+    if (i == 0 || joined_by) *first = s.rank == 0;
+    if (joined_by) break;
+  }
+  return !bad;
+}
+
 double silence_to_excuse(double *now) {
   double before = *now, passed = (*now = seconds_now()) - before;
   return passed > 0.5 ? passed : 0;
