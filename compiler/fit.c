@@ -6,7 +6,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { FIT_MOST = 1 << 30, SECANTS = 16, AHEAD = 8 };
+#include "support/integers.h"
+
+enum { FIT_MOST = 1 << 30, SECANTS = 16, AHEAD = 4 };
 
 // What is known: `low` fits (value 0: none yet), `high` does not (value 0: none yet; arena 0: it cannot be planned).
 // Programs are looked for behind `under`, the largest value below `start` that is none, where `start` is one. `base` is
@@ -22,10 +24,17 @@ typedef struct Search {
 
 static int64_t bottom(const Search *s) { return s->low.value > s->under ? s->low.value : s->under; }
 
-// The largest value that the line through two plans puts within the bytes.
+// The largest value that the line through two plans puts within the bytes: that of what is alive, or, where offsets
+// alone kept one from fitting, that of the arenas between which the answer lies.
 static double secant(const Search *s, int64_t bytes) {
+  bool packed = s->high.arena && s->high.live <= bytes;
+  if (packed && s->low.value)
+    return (double)s->low.value + (double)(bytes - s->low.arena) * (double)(s->high.value - s->low.value) /
+                                      (double)(s->high.arena - s->low.arena);
+  int64_t aim = packed ? bytes - (s->high.arena - s->high.live) : bytes;
   double slope = (double)(s->last.live - s->base.live) / (double)(s->last.value - s->base.value);
-  return slope > 0 ? (double)s->last.value + (double)(bytes - s->last.live) / slope : 2 * (double)s->low.value;
+  return slope > 0 ? (double)s->last.value + (double)(aim - s->last.live) / slope
+                   : 2 * (double)larger(s->low.value, s->last.value);
 }
 
 static int64_t next_value(const Search *s, int64_t bytes) {
@@ -97,8 +106,11 @@ static bool search_apart(int64_t step, int64_t bytes, int64_t start, bool behind
   Search s = {.plan = plan, .context = context, .step = step, .offset = start % step ? start % step - step : 0};
   s.most = (FIT_MOST - s.offset) / step;
   int64_t from = (start - s.offset) / step;
-  FitPlan first = {.rough = true, .value = from}, other = {.rough = true, .value = AHEAD * from};
-  plan_both(&s, &first, &other);
+  FitPlan first = {.rough = true, .value = from}, other = {.rough = true};
+  if (from <= s.most / AHEAD) {
+    other.value = AHEAD * from;
+    plan_both(&s, &first, &other);
+  } else plan_one(&s, &first);
   // they say where to look, that this is a program, and nothing of what fits
   if (first.arena) s.last = first, s.plans = 1, s.start = behind ? from : 0;
   if (first.arena && other.arena) s.base = first, s.last = other, s.plans = 2;

@@ -20,7 +20,7 @@ typedef bool (*FitPlanFn)(void *context, FitPlan *plan);
 // The largest value whose arena takes at most `bytes`, and the next one, whose does not, or has no plan (arena 0), or
 // is past the largest that is tried (value 0). Where only some are programs, such as an even number of records, it is
 // among those as far from `start`, by a divisor of it or at most 16, as programs around it lie apart. Requires that
-// more of the dimension never takes less. Begins with rough plans of `start` (at least 1) and of eight times as much,
+// more of the dimension never takes less. Begins with rough plans of `start` (at least 1) and of four times as much,
 // and plans as few as it can, two at a time in two processes: what is alive is nearly linear. False: not even the
 // smallest value can be planned, or fits; then *best is that plan, its arena 0 where there is none.
 bool fit_search(int64_t bytes, int64_t start, FitPlanFn plan, void *context, FitPlan *best, FitPlan *next);

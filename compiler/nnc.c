@@ -23,7 +23,6 @@
 #include "passes/remat/remat.h"
 #include "support/bytes.h"
 #include "support/clock.h"
-#include "support/integers.h"
 #include "support/text.h"
 #include "support/version.h"
 
