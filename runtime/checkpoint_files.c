@@ -171,6 +171,8 @@ bool checkpoint_lock(const char *path, CheckpointLock *lock) {
   return false;
 }
 
+bool checkpoint_unused(const char *path) { return !is_held(checkpoint_lock_path(path), path, OTHER_SAVE); }
+
 bool checkpoint_spared(const char *path) {
   return !path || !(is_held(checkpoint_lock_path(path), path, OTHER_FILE) || is_companion(path, OTHER_FILE));
 }

@@ -150,7 +150,7 @@ static bool start_values(Training *t) {
 // what it reads before it writes.
 static bool beside_spares(const Training *t, const char *log, char *path, bool read_first) {
   const TrainOptions *o = &t->o;
-  bool spared = dataset_spared(o->data, path) && output_spares(path, log) &&
+  bool spared = checkpoint_unused(path) && dataset_spared(o->data, path) && output_spares(path, log) &&
                 (!read_first || (output_spares(path, o->weights) && output_spares(path, o->resume)));
   free(path);
   return spared;

@@ -376,6 +376,8 @@ char *checkpoint_lock_path(const char *path);   // the file that is there meanwh
 // where it lies beside another checkpoint that is locked.
 bool checkpoint_lock(const char *path, CheckpointLock *lock);
 void checkpoint_unlock(CheckpointLock *lock);
+// False after reporting that it is the checkpoint of a training which is running.
+bool checkpoint_unused(const char *path);
 // False after reporting that a training which is running writes it, or may beside its checkpoint.
 bool checkpoint_spared(const char *path);
 // The same for a file that is appended to, until it is closed; what is no regular file several may write.
