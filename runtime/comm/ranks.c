@@ -52,14 +52,15 @@ bool ranks_open(double timeout) {
 }
 
 bool ranks_find_first(bool *first) {
-  Starter s;
+  Starter s, by = {0};
   bool bad = false;
-  *first = true;
   for (int i = 0; nnc_program.comms && starter_find(i, &s, &bad); i++) {
     bool joined_by = engine_for(&s) != NULL;
-    if (i == 0 || joined_by) *first = s.rank == 0;
+    if (i == 0 || joined_by) by = s;
     if (joined_by) break;
   }
+  *first = by.rank == 0;
+  if (!bad && !*first) report_warning("this is rank %d: rank 0 does this alone", by.rank);
   return !bad;
 }
 
