@@ -107,6 +107,8 @@ def stopped_together(what, program):
 
 def is_saving(name): return any(f.startswith(f"{name}.safetensors.") and f.endswith(".tmp") for f in os.listdir(folder))
 
+MOST_STUCK = 2
+
 def kill_often(program):
     draw, name, bad, longest, saving, stuck = random.Random(SEED), "often", 0, 0, 0, 0
     for i in range(KILLS * 4):
@@ -131,10 +133,10 @@ def kill_often(program):
             stuck += 1
             ended = not left(program, name)
             process.kill()
-            output = process.communicate()[0] + ("" if ended else "had to kill")
+            output = process.communicate(timeout=60)[0] + ("" if ended else "had to kill")
         status, seconds = process.returncode, time.time() - begin
         good = not os.path.exists(checkpoint(name)) or subprocess.run([program, "info", checkpoint(name)], capture_output=True).returncode == 0
-        if status == 0 or "had to kill" in output or not good or left(program, name):
+        if status == 0 or "had to kill" in output or not good or left(program, name) or stuck > MOST_STUCK:
             bad += 1
             print(f"kill {i + 1}, rank {rank}, {seconds:.1f} s, status {status}, checkpoint {'good' if good else 'BAD'}: FAILED\n{output[-2000:]}", flush=True)
     step = re.search(r"after step (\d+)", subprocess.run([program, "info", checkpoint(name)], capture_output=True, text=True).stdout)
