@@ -2,14 +2,9 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from .text import Const, Expr, Index, List, call
 from .torch_ops import axes_of, axis, axis_from_end, index_select, need, op
-
-
-def shape_list(sizes) -> Any:
-    return list(sizes)
 
 
 @op('view', 'reshape', '_unsafe_view', 'unflatten', 'flatten', 'squeeze', 'unsqueeze')
