@@ -131,7 +131,7 @@ typedef struct Worker {
   int number;
 } Worker;
 
-// Without memory, or with a mistake of ours, the thread does not end the process: that is for whoever takes the batch.
+// Without memory, or with a mistake of ours, this does not end the process: that is for whoever takes the batch.
 static bool read_row_or_fail(const Ahead *a, const Slot *s, int64_t row, char *room) {
   jmp_buf escape, *before = report_give_up_to(&escape);
   bool ok = false;
@@ -223,7 +223,7 @@ static void hear(Listener *l, bool is_error, const char *message) {
 }
 
 // A row that could not be read, once more: now the reason is told. Where that is asked for, the next record that is not
-// broken takes its place; what the system cannot read is not broken.
+// broken takes its place; what the system cannot read is not broken, nor what there is no memory for.
 static bool read_failed(Ahead *a, Slot *s, int64_t row) {
   char *room = a->rooms[a->n_threads];
   if (!a->broken) return read_row(a, s, row, room);
@@ -231,12 +231,12 @@ static bool read_failed(Ahead *a, Slot *s, int64_t row) {
     Hearer heard = {.listener = {.hear = hear}};
     Listener *before = report_listen(&heard.listener);
     errno = 0;
-    bool ok = read_row(a, s, row, room);
+    bool ok = read_row_or_fail(a, s, row, room);
     int error = errno;
     report_listen(before);
     if (ok) return true;
-    if (error) {
-      report_error("%s", heard.text);
+    if (error || heard.listener.cause) {
+      report_cause(heard.listener.cause, "%s", heard.text);
       return false;
     }
     uint32_t member = s->members[row];

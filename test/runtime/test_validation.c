@@ -112,13 +112,16 @@ static void hear(Listener *l, bool is_error, const char *message) {
 }
 
 // A thread that cannot go on ends nothing: whoever takes its batch hears why, and gives up where a caller wants that.
-static void test_giving_up(const char *folder) {
+static void test_giving_up(const char *folder, bool skip_broken) {
   Listener listener = {.hear = hear};
   jmp_buf escape;
   unsigned char values[RECORDS];
   Dataset d;
   data[1] = (NncData){.split = "test"};
+  data[0].skip_broken = skip_broken;
+  heard[0] = 0;
   CHECK(dataset_load("train", &f, folder, &d), "load");
+  data[0].skip_broken = false;
   d.columns[0].fetch = give_up;   // no thread reads before a batch is asked for
   report_listen(&listener);
   report_give_up_to(&escape);
@@ -151,7 +154,8 @@ int main(void) {
   CHECK(in_order > 4, "not one piece");
   test_text(folder);
   test_ahead(folder);
-  test_giving_up(folder);
+  test_giving_up(folder, false);
+  test_giving_up(folder, true);
   freopen("/dev/null", "w", stderr);
   Dataset d;
   changeable.validation = 0.01;
