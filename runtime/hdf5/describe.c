@@ -481,7 +481,7 @@ static bool take_answer(Other *o, Answer *a) {
 
 static void report_unheard(const char *name, const Other *o, int status) {
   int by = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
-  if (o->ended && by == SIGKILL)
+  if (o->ended && (by == SIGKILL || by == 0))
     report_error("%s: the HDF5 library has waited for something for %d seconds, and is not waited for any longer", name,
                  IDLE_SECONDS);
   else
@@ -489,8 +489,19 @@ static void report_unheard(const char *name, const Other *o, int status) {
                  by == SIGXCPU ? "spends minutes" : "crashes");
 }
 
+// One that waits for a disk does not end until that has answered, whoever wants it to: it is left to itself then.
+static int status_of(const Other *o) {
+  int status = 0;
+  for (int i = 0; o->ended && i < 50; i++) {
+    if (waitpid(o->id, &status, WNOHANG) != 0) return status;
+    poll(NULL, 0, 100);
+  }
+  while (!o->ended && waitpid(o->id, &status, 0) < 0 && errno == EINTR) continue;
+  return status;
+}
+
 bool hdf5_describe(const char *path, const char *field, const char *name, Hdf5Layout *out) {
-  int ends[2], status = 0;
+  int ends[2];
   Answer answer = {0};
   Other other = {.id = -1};
   bool made = pipe2(ends, O_CLOEXEC) == 0;
@@ -504,7 +515,7 @@ bool hdf5_describe(const char *path, const char *field, const char *name, Hdf5La
   other.from = ends[0];
   bool heard = take_answer(&other, &answer);
   close(ends[0]);
-  while (waitpid(other.id, &status, 0) < 0 && errno == EINTR) continue;
+  int status = status_of(&other);
   *out = answer.layout;
   if (!heard) report_unheard(name, &other, status);
   return heard && answer.ok;
