@@ -96,6 +96,8 @@ class Maker:
             return Node('full', type=('f', shape), value=self.rng.choice((0.5, -1.25, 2.0)), mag=2)
         name = self.own('w')
         init = self.rng.choice(('normal(0.5)', 'normal(0.5, 1)', 'uniform(-1, 1)', 'constant(0.5)', 'zeros', 'ones', '', '0.5'))
+        if init == 'ones' and self.program.spare_names:
+            init = 'constant(1)'
         self.statements.append(['param', name, shape, init])
         if self.chance(0.3):                                    # to be used again
             self.pool.append(var(name, ('f', shape)))
