@@ -108,7 +108,8 @@ static void read_matmul(MlirOperation op, NncMatmul *out) {
   *out = (NncMatmul){.dtype = (NncDtype)a.dtype,
                      .result = (NncDtype)result_type(op).dtype,
                      .batch = 1,
-                     .adds = nn_op_adds_to(nn_op_of(op)) >= 0};
+                     .adds = nn_op_adds_to(nn_op_of(op)) >= 0,
+                     .packs_once = nn_has_attr(op, ATTR_packs_once)};
   if (nn_op_of(op) == NN_OP_matmul) {
     product_of_matrices(op, &a, &b, out);
   } else {
@@ -120,10 +121,10 @@ static void read_matmul(MlirOperation op, NncMatmul *out) {
 
 // "12 of 256x64x256": rows, columns, summed
 static void write_matmul(const NncMatmul *m, int64_t scratch, Text *fields, Text *label) {
-  text_add(fields, "%d,%d, %lld,%lld,%lld,%lld, %lld,%lld,%lld, %lld,%lld,%lld, %lld,%lld, %lld,%d", m->dtype,
+  text_add(fields, "%d,%d, %lld,%lld,%lld,%lld, %lld,%lld,%lld, %lld,%lld,%lld, %lld,%lld, %lld,%d,%d", m->dtype,
            m->result, (long long)m->batch, (long long)m->m, (long long)m->n, (long long)m->k, (long long)m->a_batch,
            (long long)m->a_row, (long long)m->a_col, (long long)m->b_batch, (long long)m->b_row, (long long)m->b_col,
-           (long long)m->c_batch, (long long)m->c_row, (long long)scratch, m->adds);
+           (long long)m->c_batch, (long long)m->c_row, (long long)scratch, m->adds, m->packs_once);
   if (m->batch > 1) text_add(label, "%lld of ", (long long)m->batch);
   text_add(label, "%lldx%lldx%lld", (long long)m->m, (long long)m->n, (long long)m->k);
 }

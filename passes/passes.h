@@ -33,6 +33,9 @@ struct NnTarget {
   const char *far_place;   // what --far takes for a memory of that kind: "file:PATH"
   // bytes of scratch that a library op needs while it runs, or a call of the kernel: its partial results
   int64_t (*workspace_bytes)(const NnTarget *target, MlirOperation op_or_kernel);
+  // Whether steps of a loop are faster where a library op's second operand, the same in all of them, stays in its
+  // workspace as the first step left it; NULL: of none.
+  bool (*packs_once)(const NnTarget *target, MlirOperation op);
   double (*seconds)(const NnTarget *target, MlirOperation op);   // predicted time of one execution
   bool channels_last;                                            // layout the convolutions want
   bool convolves_volumes;                                        // it has conv3d; else that is convolutions of slices

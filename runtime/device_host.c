@@ -157,8 +157,8 @@ static void look(StepWatch *w, LookFn look_at, const NncStep *s, const Prepared 
   free(offsets);
 }
 
-// w may be NULL.
-static void run_one(const NncStep *s, const Prepared *p, StepWatch *w) {
+// w may be NULL. again: in an iteration of a loop behind the first.
+static void run_one(const NncStep *s, const Prepared *p, StepWatch *w, bool again) {
   if (w && !s->scan) look(w, w->before, s, p);
   if (w && w->over) return;
   switch (s->kind) {
@@ -170,7 +170,7 @@ static void run_one(const NncStep *s, const Prepared *p, StepWatch *w) {
   case NNC_STEP_SCAN: run_scan(s->scan, p, w); break;
   case NNC_STEP_TAP: break;
   default:
-    if (!nnc_operation_execute(p->operation, p->buffers, p->workspace))
+    if (!nnc_operation_execute(p->operation, p->buffers, p->workspace, again))
       report_internal("%s failed in the library", s->label);
   }
   if (w && !s->scan) look(w, w->after, s, p);
@@ -191,7 +191,7 @@ static void run_scan(const NncScan *scan, const Prepared *p, StepWatch *w) {
   for (int64_t t = 1; t <= scan->iterations; t++) {
     if (w && level < (int)(sizeof w->iterations / sizeof *w->iterations)) w->iterations[level] = t - 1;
     for (int i = 0; i < scan->n_steps; i++) {
-      if (!w || !w->over) run_one(&scan->steps[i], &p->inner[i], w);
+      if (!w || !w->over) run_one(&scan->steps[i], &p->inner[i], w, t > 1);
       move_step(scan, i, &p->inner[i], 0, t < scan->iterations ? 1 : 1 - t);
     }
   }
@@ -207,7 +207,7 @@ static bool watch_step(void *prepared, int step, StepWatch *w) {
   if (s->kind == NNC_STEP_COPY && is_far_address(s->buffers[1]))
     return arena_write(h->arena, s->buffers[1], h->steps[step].buffers[0], s->copy_bytes);
   omp_set_num_threads(h->arena->threads);
-  run_one(s, &h->steps[step], w);
+  run_one(s, &h->steps[step], w, false);
   return true;
 }
 

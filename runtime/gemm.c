@@ -37,6 +37,7 @@ typedef struct Blocking {
   bool by_rows;                            // threads take blocks of rows, else panels of a block that they share
   int64_t packed, floats;                  // of a block's packed rows; of what a thread has besides
   int64_t between;                         // floats of the sums between two chunks, where C has no room for them
+  int64_t kept;                            // of B where it stays packed
   int64_t lines;                           // entries of `ahead` that differ
 } Blocking;
 
@@ -79,6 +80,7 @@ static Blocking blocking_of(const Gemm *g, int threads) {
   if (g->result != NNC_F32 && b.chunks > 1)
     b.between = round_up((b.by_rows ? threads * b.rows : g->m) * g->n, NNC_ALIGN / 4);
   b.packed = round_up(b.rows * chunk, NNC_ALIGN / 4);
+  if (g->keeps_b) b.kept = round_up(b.panels * round_up(b.words, l->k_step) * l->panel, NNC_ALIGN / 4);
   int64_t of_run;
   b.lines = lines_of(g, &b, &of_run);
   b.floats = round_up(b.k_block * l->panel + b.rows * l->panel + b.lines + b.k_block / l->k_step * l->fetches,
@@ -123,13 +125,18 @@ const char *gemm_packed_name(NncDtype type) { return type == NNC_F32 ? "packed" 
 
 const char *gemm_name(const Gemm *g) { return is_dots(g) ? "dots" : is_small(g) ? "plain" : gemm_packed_name(g->type); }
 
+// Rows are fewer than columns, so that no thread packs what another does.
+bool gemm_keeps_b(const Gemm *g) {
+  return gemm_fits(g) && !is_dots(g) && !is_small(g) && g->m <= g->n && !picks_rows(g);
+}
+
 int64_t gemm_scratch(const Gemm *g, int threads) {
   if (is_dots(g)) return 0;
   if (is_small(g)) return gemm_plain_scratch(g, threads);
   int64_t bytes = 0;
   for (int t = 1; t <= threads; t++) {   // fewer threads have larger blocks
     Blocking b = blocking_of(g, t);
-    bytes = larger(bytes, 4 * (b.packed * buffers_of(&b, t) + b.floats * t + b.between));
+    bytes = larger(bytes, 4 * (b.kept + b.packed * buffers_of(&b, t) + b.floats * t + b.between));
   }
   return bytes;
 }
@@ -141,6 +148,8 @@ typedef struct Worker {
   const void *a, *b;
   void *c;
   float *packed, *panel, *sums;
+  float *kept;      // all of B, panel by panel; NULL: it is packed where it is used
+  bool again;       // that is there
   float *between;   // of its block where it takes blocks, else of all rows; NULL: C has room for sums between chunks
   GemmRows between_rows;
   int32_t *ahead;
@@ -178,6 +187,7 @@ static void lay_out_ahead(Worker *w) {
   const Blocking *b = w->blocking;
   const Loops *l = b->loops;
   int64_t of_run, lines = lines_of(g, b, &of_run), step = gemm_size(g) * (g->b_col == 1 ? g->b_rows.pixel : g->b_col);
+  if (w->again) of_run = lines;
   bool known = !g->b_rows.width && !g->b_window && !g->a_window && step < INT32_MAX / larger(lines, MOST_PANEL);
   for (int64_t i = 0; i < lines + b->k_block / l->k_step * l->fetches; i++) {
     int64_t at = smaller(i, lines - 1);
@@ -243,12 +253,17 @@ static void multiply_panel(const Worker *w, int64_t panel, int64_t next_panel) {
   bool whole_columns = columns == width && !g->c_rows.width && g->result == NNC_F32, ends = end == b->words;
   bool adds = begin > 0 || g->adds;   // to what lies in C
   const float *a = w->packed;
+  int64_t of_panel = round_up(b->words, l->k_step) * width;
   for (int64_t k0 = begin; k0 < end; k0 += b->k_block) {
     int64_t words = smaller(b->k_block, end - k0), steps = divide_up(words, l->k_step), first_k = k0 * l->of_word;
     bool first = k0 == begin, last = k0 + b->k_block >= end;
-    gemm_pack_panel(g, l, w->b, column, columns, first_k, smaller(words * l->of_word, g->k - first_k), w->panel);
+    float *packed = w->kept ? w->kept + panel * of_panel + k0 * width : w->panel;
+    if (!w->again)
+      gemm_pack_panel(g, l, w->b, column, columns, first_k, smaller(words * l->of_word, g->k - first_k), packed);
     int64_t first_next = last ? begin * l->of_word : first_k + b->k_block * l->of_word,
             ahead = (last ? next_panel : panel) * width * g->b_col + first_next * g->b_rows.pixel;
+    const void *next = w->again ? last ? w->kept + next_panel * of_panel + begin * width : packed + b->k_block * width
+                                : gemm_at(g, w->b, g->b_window ? 0 : ahead);
     for (int64_t t = 0; t < rows.tiles; t++) {
       int64_t from = row_of_tile(l, &rows, t), to = row_of_tile(l, &rows, t + 1), height = to - from;
       float *sums = w->sums + from * width;
@@ -257,7 +272,7 @@ static void multiply_panel(const Worker *w, int64_t panel, int64_t next_panel) {
       Sums before = sums_at(w, rows.first + from, column, false), after = sums_at(w, rows.first + from, column, ends);
       if (first && adds && !in_place) move_sums(l, &before, sums, height, columns, false);
       Tile tile = {.a = a,
-                   .b = w->panel,
+                   .b = packed,
                    .k = steps * l->k_step,
                    .in = first && !adds      ? NULL
                          : first && in_place ? of_c
@@ -265,7 +280,7 @@ static void multiply_panel(const Worker *w, int64_t panel, int64_t next_panel) {
                    .in_row = first && in_place ? g->c_rows.pixel : width,
                    .out = last && in_place ? of_c : sums,
                    .out_row = last && in_place ? g->c_rows.pixel : width,
-                   .next = gemm_at(g, w->b, g->b_window ? 0 : ahead),
+                   .next = next,
                    .c = last && !after.rows->width ? row_of_sums(&after, 0) : NULL,
                    .c_row = after.rows->pixel * after.size,
                    .ahead = w->ahead + smaller(t * steps * l->fetches, b->lines)};
@@ -329,7 +344,7 @@ static void by_rows(Worker *w, Team *team) {
     }
 }
 
-void gemm_execute(const Gemm *g, int threads, const void *a, const void *b, void *c, void *workspace) {
+void gemm_execute(const Gemm *g, int threads, const void *a, const void *b, void *c, void *workspace, bool again) {
   if (is_dots(g)) {
     gemm_dots(g, threads, a, b, c);
     return;
@@ -345,13 +360,15 @@ void gemm_execute(const Gemm *g, int threads, const void *a, const void *b, void
 #pragma omp single
     team.threads = omp_get_num_threads();
     int thread = omp_get_thread_num();
-    float *packed = workspace,
+    float *kept = workspace, *packed = kept + blocking.kept,
           *own = packed + blocking.packed * buffers_of(&blocking, threads) + thread * blocking.floats;
     Worker w = {.g = g,
                 .blocking = &blocking,
                 .a = a,
                 .b = b,
                 .c = c,
+                .kept = g->keeps_b ? kept : NULL,
+                .again = g->keeps_b && again,
                 .packed = packed + (blocking.by_rows ? thread * blocking.packed : 0),
                 .panel = own};
     w.between_rows.pixel = g->n;
@@ -378,8 +395,9 @@ void gemm_execute(const Gemm *g, int threads, const void *a, const void *b, void
 bool gemm_fits(const Gemm *g) { return (void)g, false; }
 const char *gemm_name(const Gemm *g) { return (void)g, "none"; }
 const char *gemm_packed_name(NncDtype type) { return (void)type, "none"; }
+bool gemm_keeps_b(const Gemm *g) { return (void)g, false; }
 int64_t gemm_scratch(const Gemm *g, int threads) { return (void)g, (void)threads, 0; }
-void gemm_execute(const Gemm *g, int threads, const void *a, const void *b, void *c, void *workspace) {
-  (void)g, (void)threads, (void)a, (void)b, (void)c, (void)workspace;
+void gemm_execute(const Gemm *g, int threads, const void *a, const void *b, void *c, void *workspace, bool again) {
+  (void)g, (void)threads, (void)a, (void)b, (void)c, (void)workspace, (void)again;
 }
 #endif

@@ -41,6 +41,8 @@ typedef struct Gemm {
   bool adds;            // not with clears_c, nor to bf16
   bool clears_c;        // c_rows leaves rows out: they become 0
   int64_t c_elements;   // of the whole of C, where clears_c
+  // B stays the same from one execution to the next, packed in the workspace. Where gemm_keeps_b alone.
+  bool keeps_b;
   // A, or B, is read through it, not by its rows and columns. b_col is 1 then, with a_window a_col, too. a_window: f32
   // alone.
   const GemmWindow *a_window, *b_window;   // Borrowed
@@ -50,10 +52,13 @@ typedef struct Gemm {
 bool gemm_fits(const Gemm *g);
 const char *gemm_name(const Gemm *g);          // "packed", "plain", "dots" or "amx", of one that fits
 const char *gemm_packed_name(NncDtype type);   // of those that are packed
+// Whether B can stay packed: of a packed product whose threads take panels of columns.
+bool gemm_keeps_b(const Gemm *g);
 // Bytes of workspace for `threads` threads, or fewer.
 int64_t gemm_scratch(const Gemm *g, int threads);
 // Each element of C is a sum in one order, whatever the number of threads. workspace: gemm_scratch bytes, aligned to
-// NNC_ALIGN. Source of the scheme: Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (2008).
-void gemm_execute(const Gemm *g, int threads, const void *a, const void *b, void *c, void *workspace);
+// NNC_ALIGN; with keeps_b and `again` as the last execution with this B left it. Source of the scheme: Goto and van de
+// Geijn, "Anatomy of High-Performance Matrix Multiplication" (2008).
+void gemm_execute(const Gemm *g, int threads, const void *a, const void *b, void *c, void *workspace, bool again);
 
 #endif

@@ -302,6 +302,12 @@ const char *nnc_matmul_implementation(const NncMatmul *m) {
   return op ? op->implementation : "invalid";
 }
 
+bool nnc_matmul_packs_once(const NncMatmul *m) {
+  enum { MOST_ROWS = 128 };   // with more, packing is little of a product (docs/performance.md)
+  const NncOperation *op = ask(NULL, m);
+  return op && op->kind == OPERATION_PRODUCT && m->m <= MOST_ROWS && gemm_keeps_b(&op->gemm);
+}
+
 // ---------------------------------------------------------------------------------------------------------------------
 // Execution
 
@@ -404,7 +410,7 @@ static bool execute_converted(const NncOperation *op, void *const buffers[3], ch
   void *copies[3];
   for (int i = 0; i < 3; i++) copies[i] = op->copy[i].count[0] ? workspace + op->copy[i].offset : buffers[i];
   for (int i = 0; i < 2; i++) convert_copy(&op->copy[i], dtype, buffers[i], workspace, false);
-  if (!nnc_operation_execute(op->inner, copies, workspace + op->scratchpad_offset)) return false;
+  if (!nnc_operation_execute(op->inner, copies, workspace + op->scratchpad_offset, false)) return false;
   convert_copy(&op->copy[2], dtype, buffers[2], workspace, true);
   return true;
 }
@@ -412,7 +418,7 @@ static bool execute_converted(const NncOperation *op, void *const buffers[3], ch
 static bool execute_added(const NncOperation *op, void *const buffers[3], char *workspace) {
   const int64_t n = op->matmul.m * op->matmul.n;
   if (!nnc_operation_execute(op->inner, (void *[]){buffers[0], buffers[1], workspace},
-                             workspace + op->scratchpad_offset))
+                             workspace + op->scratchpad_offset, false))
     return false;
   if (op->matmul.result == NNC_F64) {
     double *c = buffers[2], *product = (double *)(void *)workspace;
@@ -426,7 +432,7 @@ static bool execute_added(const NncOperation *op, void *const buffers[3], char *
   return true;
 }
 
-static bool execute_on_layouts(const NncOperation *op, void *const buffers[3], char *workspace) {
+static bool execute_on_layouts(const NncOperation *op, void *const buffers[3], char *workspace, bool again) {
   dnnl_exec_arg_t args[4];
   void *address[3];
   char *scratchpad = workspace + op->scratchpad_offset;
@@ -452,7 +458,7 @@ static bool execute_on_layouts(const NncOperation *op, void *const buffers[3], c
   case OPERATION_PACKED_CONV: packed_conv_execute(&op->conv, op->threads, address, scratchpad); break;
   case OPERATION_PRODUCT:
     gemm_execute(&op->gemm, op->threads, address[op->gemm_buffer[0]], address[op->gemm_buffer[1]],
-                 address[op->gemm_buffer[2]], scratchpad);
+                 address[op->gemm_buffer[2]], scratchpad, again);
     break;
   default:
     args[3] = (dnnl_exec_arg_t){DNNL_ARG_SCRATCHPAD, op->scratchpad};
@@ -463,20 +469,20 @@ static bool execute_on_layouts(const NncOperation *op, void *const buffers[3], c
   return ok && dnnl_stream_wait(op->library->stream) == dnnl_success;
 }
 
-static bool execute(const NncOperation *op, void *const *buffers, void *workspace) {
+static bool execute(const NncOperation *op, void *const *buffers, void *workspace, bool again) {
   switch (op->kind) {
   case OPERATION_LOOPS: op->loops(op->record, buffers, workspace); return true;
   case OPERATION_ADDED: return execute_added(op, buffers, workspace);
   case OPERATION_CONVERTED: return execute_converted(op, buffers, workspace);
-  default: return execute_on_layouts(op, buffers, workspace);
+  default: return execute_on_layouts(op, buffers, workspace, again);
   }
 }
 
-bool nnc_operation_execute(const NncOperation *op, void *const *buffers, void *workspace) {
+bool nnc_operation_execute(const NncOperation *op, void *const *buffers, void *workspace, bool again) {
   int threads = omp_get_max_threads();
   bool fewer = op->threads > 0 && op->threads < threads;   // than its workspace is for
   if (fewer) omp_set_num_threads(op->threads);
-  bool ok = execute(op, buffers, workspace);
+  bool ok = execute(op, buffers, workspace, again);
   if (fewer) omp_set_num_threads(threads);
   return ok;
 }

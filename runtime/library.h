@@ -54,8 +54,11 @@ NNC_LIBRARY_RECORDS(NNC_LIBRARY_FUNCTIONS)
 
 // buffers: the addresses in the order of the record; workspace: scratch_bytes bytes aligned to NNC_ALIGN, or NULL when
 // that is 0. Runs on the library's threads, or on one where the plan has no workspace for those, and returns when the
-// result is written. False only when the library fails.
-bool nnc_operation_execute(const NncOperation *op, void *const *buffers, void *workspace);
+// result is written. False only when the library fails. again: of a record that packs once, the workspace is as the
+// last execution left it, and B the same.
+bool nnc_operation_execute(const NncOperation *op, void *const *buffers, void *workspace, bool again);
+// Whether the product gains from packing B once, for many executions: of few rows, by own loops.
+bool nnc_matmul_packs_once(const NncMatmul *m);
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Collectives (comm/collective.c): the staging buffer in bytes, for any number of ranks; scratch_bytes is not read.

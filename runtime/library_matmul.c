@@ -7,7 +7,7 @@ bool library_matmul_equal(const NncMatmul *a, const NncMatmul *b) {
   return a->dtype == b->dtype && a->result == b->result && a->batch == b->batch && a->m == b->m && a->n == b->n &&
          a->k == b->k && a->a_batch == b->a_batch && a->a_row == b->a_row && a->a_col == b->a_col &&
          a->b_batch == b->b_batch && a->b_row == b->b_row && a->b_col == b->b_col && a->c_batch == b->c_batch &&
-         a->c_row == b->c_row && a->adds == b->adds;
+         a->c_row == b->c_row && a->adds == b->adds && a->packs_once == b->packs_once;
 }
 
 static bool describe_matrix(OnednnLayout *out, int64_t batch, int64_t rows, int64_t cols, int64_t s_batch,
@@ -46,7 +46,8 @@ Gemm library_gemm_of(const NncMatmul *m) {
                 .b_rows.pixel = m->b_row,
                 .b_col = m->b_col,
                 .c_rows.pixel = m->c_row,
-                .adds = m->adds};
+                .adds = m->adds,
+                .keeps_b = m->packs_once};
 }
 
 bool library_adopt_product(Library *lib, NncOperation *op, const NncMatmul *m) {
@@ -70,7 +71,7 @@ static bool copy_matrix(LibraryCopy *c, int64_t batch, int64_t rows, int64_t col
 // A product that adds to C where no implementation does: into the workspace, and that is added.
 static bool describe_added(Library *lib, NncOperation *op) {
   NncMatmul product = op->matmul;
-  product.adds = false;
+  product.adds = product.packs_once = false;
   const NncOperation *inner = library_find(lib, NULL, &product, op->threads);
   if (!inner || product.batch > 1 || product.c_row != product.n) return false;
   op->kind = OPERATION_ADDED;
@@ -85,6 +86,7 @@ static bool describe_converted(Library *lib, NncOperation *op) {
   NncMatmul f = op->matmul;
   bool converts = f.result != NNC_F32;
   f.dtype = f.result = NNC_F32;
+  f.packs_once = false;
   int64_t c_batch = f.batch > 1 && !f.c_batch ? f.m * f.n : f.c_batch, c_col = 1;
   if (!copy_matrix(&op->copy[0], f.a_batch ? f.batch : 1, f.m, f.k, f.a_batch, &f.a_row, &f.a_col) ||
       !copy_matrix(&op->copy[1], f.b_batch ? f.batch : 1, f.k, f.n, f.b_batch, &f.b_row, &f.b_col) ||

@@ -142,6 +142,6 @@ void packed_conv_execute(const NncConv *c, int threads, void *const buffers[3], 
   for (int64_t i = 0, first; i < n_products(c); i++) {
     GemmWindow w;
     Gemm g = product_of(c, i, &w, &first);
-    if (g.k > 0) gemm_execute(&g, threads, a, b, out + first, workspace);
+    if (g.k > 0) gemm_execute(&g, threads, a, b, out + first, workspace, false);
   }
 }

@@ -117,7 +117,8 @@ typedef struct NncMatmul {   // C[b] = A[b] (m x k) * B[b] (k x n), or C[b] += t
   int64_t batch, m, n, k;
   int64_t a_batch, a_row, a_col, b_batch, b_row, b_col, c_batch, c_row;   // strides; C's columns are contiguous
   int64_t scratch_bytes;
-  bool adds;   // to what lies in C, which is f32 or f64 then
+  bool adds;         // to what lies in C, which is f32 or f64 then
+  bool packs_once;   // in a loop, B stays the same and is packed in the workspace: the host alone
 } NncMatmul;
 
 // softmax(scale q k' + mask) v of each batch and head, and its gradients, without the scores in memory. q and what has

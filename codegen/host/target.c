@@ -83,6 +83,12 @@ static int64_t library_workspace(const CodegenTarget *target, MlirOperation op) 
   return host_library_scratch(op);
 }
 
+static bool packs_once(const NnTarget *target, MlirOperation op) {
+  (void)target;
+  OpRecord r = op_record(op);
+  return r.kind == NNC_STEP_MATMUL && nnc_matmul_packs_once(&r.matmul);
+}
+
 static char *library_kernel(const CodegenTarget *target, MlirOperation op) {
   (void)target, (void)op;
   return NULL;
@@ -188,6 +194,7 @@ CodegenTarget *codegen_target_host(const CodegenTargetOptions *options) {
   target->base.facts.loss_rows = LOSS_ROWS;
   target->base.facts.convolves_volumes = true;
   target->base.facts.fourier_ok = fourier_ok;
+  target->base.facts.packs_once = packs_once;
   target_initialize(&target->base, "host", &machine);
   return &target->base;
 }

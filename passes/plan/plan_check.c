@@ -14,7 +14,7 @@
 #include "support/alloc.h"
 #include "support/bytes.h"
 
-typedef struct Segment {   // bytes at addresses [begin, end) hold `owner`: a value, or SCRATCH
+typedef struct Segment {   // bytes at addresses [begin, end) hold `owner`: a value, SCRATCH, or packed_by() a step
   int64_t begin, end;
   int owner;
 } Segment;
@@ -231,6 +231,26 @@ static void check_lanes(Replay *r) {
   free(steps);
 }
 
+// The owner of what the step packs in the first iteration of a loop and reads in all others.
+static int packed_by(const Replay *r, int step) { return r->p->n_values + step; }
+
+static void write_packed(Replay *r) {
+  for (int i = 0; i < r->p->n_steps; i++) {
+    MlirOperation op = r->p->steps[i].op;
+    if (r->p->steps[i].packs_once)
+      write_bytes(r, nn_attr_i64(op, ATTR_workspace, 0), nn_attr_i64(op, ATTR_workspace_bytes, 0), packed_by(r, i));
+  }
+}
+
+static void check_packed(Replay *r) {
+  for (int i = 0; i < r->p->n_steps; i++) {
+    MlirOperation op = r->p->steps[i].op;
+    if (r->p->steps[i].packs_once &&
+        !holds(r, nn_attr_i64(op, ATTR_workspace, 0), nn_attr_i64(op, ATTR_workspace_bytes, 0), packed_by(r, i)))
+      mistake(r, "what step %d packs once is overwritten", i);
+  }
+}
+
 static void check_step(Replay *r, int step) {
   const PlanProgram *p = r->p;
   const PlanStep *s = &p->steps[step];
@@ -248,7 +268,12 @@ static void check_step(Replay *r, int step) {
       mistake(r, "step %d: the workspace lies over operand %d", step, j);
     check_results_over(r, step, j);
   }
-  if (scratch_bytes > 0) write_bytes(r, scratch, scratch_bytes, SCRATCH);
+  if (s->packs_once) {
+    if (!holds(r, scratch, scratch_bytes, packed_by(r, step)))
+      mistake(r, "step %d: another step has overwritten what it packs once", step);
+  } else if (scratch_bytes > 0) {
+    write_bytes(r, scratch, scratch_bytes, SCRATCH);
+  }
   for (int q = 0; q < s->n_results; q++)
     write_bytes(r, offset_of(r, s->first_result + q), p->values[s->first_result + q].bytes, s->first_result + q);
   for (int q = 0; q < s->n_results; q++)
@@ -300,7 +325,9 @@ static bool check_function(MlirModule module, MlirOperation func, const NnTarget
   for (int v = p.n_args; v < p.n_values; v++)
     if (p.values[v].root != v && offset_of(&r, v) != offset_of(&r, p.values[v].root) + p.values[v].shift)
       mistake(&r, "an alias is not where its operand is");
+  write_packed(&r);
   for (int i = 0; i < p.n_steps && !r.message; i++) check_step(&r, i);
+  if (!r.message) check_packed(&r);
   if (!r.message) check_end(&r);
   if (!r.message) check_lanes(&r);
   free(r.segments);

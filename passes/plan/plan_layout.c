@@ -137,6 +137,7 @@ static int choose_inplace(PlanProgram *p, const PlanLayout *l, int position, int
 static int add_workspace(const PlanProgram *p, PlanLayout *l, int position, int *of_comm) {
   const PlanStep *s = &p->steps[step_at(l, position)];
   if (s->workspace <= 0) return -1;
+  if (s->packs_once) return add_buffer(l, s->workspace, 0, l->n);
   if (s->lane != NN_LANE_COMM) return add_buffer(l, s->workspace, position, position + 1);
   if (*of_comm < 0) *of_comm = add_buffer(l, s->workspace, position, position + 1);
   PlanBuffer *b = &l->buffers[*of_comm];

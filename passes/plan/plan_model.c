@@ -94,6 +94,7 @@ static void add_step(PlanProgram *p, const NnStep *from, int **pool) {
     p->values[id].far = far;
   }
   if (from->role == NN_STEP_RUN) s->workspace = workspace_of(p, from->op, s->kernel);
+  s->packs_once = nn_has_attr(from->op, ATTR_packs_once);
   read_inplace(p, s);
   p->n_steps++;
 }

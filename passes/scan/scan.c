@@ -18,6 +18,17 @@ static void add_rows(const NnScan *s) {
   for (int a = 0; a < nn_function_n_args(s->body); a++) nn_set_arg_attr(s->body, a, &NN_STR(ATTR_role, "state"));
 }
 
+// Products of the step whose second operand comes from outside of the loop.
+static void mark_packed(const NnScan *s, const NnTarget *target) {
+  if (!target || !target->packs_once) return;
+  NN_FOREACH_OP (op, nn_function_body(s->body)) {
+    MlirValue b = mlirOperationGetNumOperands(op) > 1 ? nn_operand(op, 1) : nn_null_value();
+    bool outside = nn_op_of(op) == NN_OP_matmul && mlirValueIsABlockArgument(b) &&
+                   nn_value_index(b) >= s->n_slices + s->n_stacked + s->n_tied;
+    if (outside && target->packs_once(target, op)) nn_set_unit(op, ATTR_packs_once);
+  }
+}
+
 // Those inside of the step first: what they need is a workspace in it.
 void plan_scan(MlirModule module, const NnScan *scan, const NnTarget *target) {
   if (nn_has_attr(scan->body, ATTR_arena)) return;
@@ -28,6 +39,7 @@ void plan_scan(MlirModule module, const NnScan *scan, const NnTarget *target) {
       plan_scan(module, &inside, target);
   }
   nn_steps_free(&steps);
+  mark_packed(scan, target);
   add_rows(scan);
   schedule_function(module, scan->body, target);
   inplace_function(module, scan->body, target);

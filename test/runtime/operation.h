@@ -16,7 +16,7 @@ static void run_operation(const NncOperation *op, const char *error, void *const
   unsigned char *workspace = aligned_alloc(BEHIND, (size_t)bytes + BEHIND);
   if (!workspace) abort();
   memset(workspace, 0xff, (size_t)bytes + BEHIND);   // what is not written is not a number
-  for (int i = 0; i < times; i++) CHECK(nnc_operation_execute(op, buffers, workspace), "execute");
+  for (int i = 0; i < times; i++) CHECK(nnc_operation_execute(op, buffers, workspace, false), "execute");
   bool whole = true;
   for (int i = 0; i < BEHIND; i++) whole &= workspace[bytes + i] == 0xff;
   CHECK(whole, "wrote beyond the workspace");

@@ -94,7 +94,7 @@ static void *product_on(const char *name, const Gemm *g, int threads, const void
   if (!workspace) abort();
   memset(workspace, 0xff, (size_t)bytes + NNC_ALIGN);   // unwritten workspace is not a number
   CHECK(bytes >= 0 && bytes % NNC_ALIGN == 0, "%s: %lld bytes", name, (long long)bytes);
-  gemm_execute(g, threads, a, b, c, workspace);
+  gemm_execute(g, threads, a, b, c, workspace, false);
   bool whole = true;
   for (int i = 0; i < NNC_ALIGN; i++) whole &= workspace[bytes + i] == (char)0xff;
   for (int64_t i = c_size(g); i < c_size(g) + GUARD; i++) whole &= is_untouched(c, g->result, i);
@@ -102,6 +102,32 @@ static void *product_on(const char *name, const Gemm *g, int threads, const void
         (long long)g->k, threads);
   free(workspace);
   return c;
+}
+
+// What was packed is read again, and not B.
+static void check_kept(const char *name, const Gemm *g, int threads, const void *a, const void *b, const void *wanted) {
+  Gemm keeps = *g;
+  keeps.keeps_b = true;
+  int64_t of_b = extent(&g->b_rows, g->k, g->b_col, g->n), bytes = gemm_scratch(&keeps, threads),
+          of_c = c_size(g) * bytes_of(g->result);
+  char *workspace = aligned_alloc(NNC_ALIGN, (size_t)bytes + NNC_ALIGN);
+  void *none = operand(of_b, 3, g->type), *c[2] = {as_type(numbers(c_size(g), 77), c_size(g), g->result),
+                                                   as_type(numbers(c_size(g), 77), c_size(g), g->result)};
+  if (!workspace) abort();
+  memset(workspace, 0xff, (size_t)bytes + NNC_ALIGN);
+  memset(none, 0xff, (size_t)(of_b * bytes_of(g->type)));
+  CHECK(bytes > gemm_scratch(g, threads), "%s: B takes no bytes", name);
+  gemm_execute(&keeps, threads, a, b, c[0], workspace, false);
+  gemm_execute(&keeps, threads, a, none, c[1], workspace, true);
+  bool whole = true;
+  for (int i = 0; i < NNC_ALIGN; i++) whole &= workspace[bytes + i] == (char)0xff;
+  CHECK(whole && !memcmp(c[0], wanted, (size_t)of_c) && !memcmp(c[1], wanted, (size_t)of_c),
+        "%s: %lld x %lld x %lld on %d threads: other bits where B stays packed", name, (long long)g->m, (long long)g->n,
+        (long long)g->k, threads);
+  free(c[0]);
+  free(c[1]);
+  free(none);
+  free(workspace);
 }
 
 static void check_rows_between(const char *name, const Gemm *g, const void *c) {
@@ -131,6 +157,7 @@ static void check_product(const char *name, const Gemm *g) {
           "%s: %lld x %lld x %lld: other bits on %d threads", name, (long long)g->m, (long long)g->n, (long long)g->k,
           threads);
     free(again);
+    if (gemm_keeps_b(g)) check_kept(name, g, threads, a, b, c);
   }
   free(a);
   free(b);

@@ -102,6 +102,29 @@ static void check_added(const NncMatmul *product, void *const buffers[3], double
   nnc_library_close(library);
 }
 
+// As in a loop: the second time with nothing in B.
+static void check_packed_once(const NncMatmul *product, void *const buffers[3], int64_t nb) {
+  NncMatmul d = *product;
+  size_t c_bytes = (size_t)(d.m * d.c_row * dtype_bytes(d.result)), b_bytes = (size_t)(nb * dtype_bytes(d.dtype));
+  d.packs_once = true;
+  d.scratch_bytes = nnc_matmul_scratch(&d);
+  char error[200] = "";
+  NncLibrary *library = nnc_library_open(nnc_library_threads());
+  const NncOperation *op = nnc_matmul_prepare(library, &d, error, sizeof error);
+  void *once = malloc(c_bytes), *workspace = aligned_alloc(64, (size_t)d.scratch_bytes + 64);
+  memcpy(once, buffers[2], c_bytes);
+  CHECK(op && nnc_operation_execute(op, buffers, workspace, false), "%s", error);
+  bool same = !memcmp(once, buffers[2], c_bytes);
+  memset(buffers[1], 0xff, b_bytes);
+  memset(buffers[2], 0xff, c_bytes);   // as it was, between the rows
+  CHECK(op && nnc_operation_execute(op, buffers, workspace, true), "%s", error);
+  CHECK(same && !memcmp(once, buffers[2], c_bytes), "%dx%dx%d: other bits where B is packed once", (int)d.m, (int)d.n,
+        (int)d.k);
+  free(once);
+  free(workspace);
+  nnc_library_close(library);
+}
+
 static void check_matmul(NncDtype dtype, NncDtype result, int64_t batch, int64_t m, int64_t n, int64_t k, bool ta,
                          bool tb, int64_t slack, bool shared_b) {
   // rows of outer products: a' b
@@ -139,6 +162,7 @@ static void check_matmul(NncDtype dtype, NncDtype result, int64_t batch, int64_t
         (int)k, (int)n, ta, tb, (int)slack, shared_b, nnc_matmul_implementation(&d), worst);
   if (op && ta && !tb && batch == 1 && !slack && (result == NNC_F32 || result == NNC_F64))
     check_added(&d, buffers, bound(result, 1e-6) * scale);
+  else if (nnc_matmul_packs_once(&d)) check_packed_once(&d, buffers, nb);
   for (int i = 0; i < 3; i++) free(buffers[i]);
   free(a), free(b);
   nnc_library_close(library);
@@ -249,7 +273,7 @@ static void check_packed_products(void) {
     int64_t m, n, k;
     const char *by;
   } shapes[] = {
-      {131, 203, 149, "packed"}, {260, 97, 300, "packed"},  {1000, 2048, 8, "plain"},
+      {131, 203, 149, "packed"}, {260, 97, 300, "packed"},  {57, 203, 600, "packed"}, {1000, 2048, 8, "plain"},
       {64, 64, 64, "plain"},     {1000, 24, 1000, "plain"}, {17, 3, 5, "plain"},
   };
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
@@ -261,6 +285,7 @@ static void check_packed_products(void) {
       d.b_col = which & 2 ? k : 1;
       CHECK(strcmp(nnc_matmul_implementation(&d), shapes[i].by) == 0, "product %d, operands stored as %d, is %s",
             (int)i, which, nnc_matmul_implementation(&d));
+      CHECK(nnc_matmul_packs_once(&d) == (m == 57), "product %d, operands stored as %d, packed once", (int)i, which);
       for (int64_t slack = 0; slack < 6; slack += 5)
         check_matmul(NNC_F32, NNC_F32, 1, m, n, k, which & 1, which & 2, slack, false);
     }
