@@ -351,13 +351,20 @@ static Value group_index(const Emitter *e, int g) {
   return (Value){e->index_id[g], e->index_depth[g], false};
 }
 
+// What was made with these indices: tiles that are transposed give an axis one index where they are filled and another
+// where they are read.
 Value emit_offset(Emitter *e, const Access *a, bool *lanes_vary, int64_t *lane_stride) {
   int64_t s = e->vector_group >= 0 ? a->stride[e->nest.axis[e->vector_group]] : 0;
   *lane_stride = s;
   *lanes_vary = s != 0;
+  OffsetMemo wanted = {.access = *a, .lanes = s != 0};
+  for (int g = 0; g < NN_MAX_RANK; g++)
+    wanted.index[g] = g < e->nest.n && a->stride[e->nest.axis[g]] ? group_index(e, g).id : -1;
   for (int i = 0; i < e->n_offsets; i++) {
     const OffsetMemo *m = &e->offsets[i];
-    if (memcmp(&m->access, a, sizeof *a) == 0 && (!m->lanes || m->tile == e->tile)) return m->result;
+    if (m->lanes == wanted.lanes && !memcmp(&m->access, a, sizeof *a) &&
+        !memcmp(m->index, wanted.index, sizeof wanted.index))
+      return m->result;
   }
   Value sum = emit_i64(e, a->offset);
   bool is_constant = true;
@@ -373,7 +380,8 @@ Value emit_offset(Emitter *e, const Access *a, bool *lanes_vary, int64_t *lane_s
     }
   }
   sum.varies = s != 0;
-  *ARRAY_ADD(e->offsets, e->n_offsets) = (OffsetMemo){*a, e->tile, s != 0, sum};
+  wanted.result = sum;
+  *ARRAY_ADD(e->offsets, e->n_offsets) = wanted;
   return sum;
 }
 

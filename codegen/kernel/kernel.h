@@ -123,7 +123,7 @@ typedef struct Memo {
 } Memo;
 typedef struct OffsetMemo {
   Access access;
-  int tile;
+  int index[NN_MAX_RANK];   // SSA ids of the indices that it is made of; -1: no part of it
   bool lanes;
   Value result;
 } OffsetMemo;

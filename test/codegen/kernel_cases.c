@@ -123,6 +123,16 @@ static void transposes(MlirModule m, NnDtype t, int64_t a, int64_t b, int64_t c)
          RESULTS(nn_select(&f.b, above, x, nn_constant(&f.b, SHAPE(t, c, a, b), 3))));
 }
 
+// More operands read across than have tiles.
+static void many_transposes(MlirModule m, NnDtype t, int64_t rows, int64_t columns) {
+  Fn f = fn_begin(m);
+  MlirValue sum = arg(&f, SHAPE(t, columns, rows));
+  for (int i = 0; i < 8; i++)
+    sum = nn_binary(&f.b, i % 2 ? NN_OP_sub : NN_OP_add, sum,
+                    nn_transpose(&f.b, arg(&f, SHAPE(t, rows, columns)), I64S(1, 0)));
+  finish(&f, "map", SHAPE(t, columns, rows), 0, NULL, RESULTS(sum));
+}
+
 // Copies: of short runs, which may be moved as one element, from within a tensor too; of the innermost axis.
 static void permutes(MlirModule m, NnDtype t, int64_t a, int64_t b, int64_t c, int64_t d) {
   Fn f = fn_begin(m);
@@ -442,6 +452,7 @@ __attribute__((unused)) static void build_float_cases(MlirModule m, NnDtype t) {
   transposes(m, t, 2, 37, 70);
   transposes(m, t, 1, 8, 64);
   transposes(m, t, 33, 9, 31);
+  many_transposes(m, t, 17, 40);
   permutes(m, t, 2, 19, 33, 2);
   permutes(m, t, 1, 3, 531, 4);
   permutes(m, t, 17, 40, 5, 3);
