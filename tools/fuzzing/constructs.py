@@ -84,6 +84,26 @@ def _(g, name):
     return Node(name, [x, y], type=('f', shape), mag=abs(mags[0] * mags[1]) if name == 'mul' else abs(mags[0]) + abs(mags[1]))
 
 
+@maker('many_views')
+def _(g, name):
+    """Operands of one view, more than a kernel has places of some kind for."""
+    like = g.of_rank(2, 3, fits=lambda s: count(s) <= 300 and min(s[-2:]) > 2)
+    if like is None:
+        return None
+    s, view, total = like.shape, g.rng.choice(('transpose', 'transpose', 'index', None)), None
+    for i in range(g.rng.randint(6, 12)):
+        x = like if i == 0 else g.leaf(s)
+        while i and x.op != 'name':   # one that is in memory
+            x = g.leaf(s)
+        if view == 'transpose':
+            x = Node(view, [x], type=('f', s[:-2] + (s[-1], s[-2])), mag=x.mag)
+        elif view == 'index':
+            x = Node(view, [x], type=('f', s[:-1] + ((s[-1] + 1) // 2,)), mag=x.mag, parts=[(None, None, None)] * (len(s) - 1) + [(None, None, 2)])
+        op = g.rng.choice(('add', 'add', 'sub', 'maximum'))
+        total = x if i == 0 else Node(op, [total, x], type=x.type, mag=total.mag + x.mag)
+    return total
+
+
 @maker('where', 'compare', 'logic')
 def _(g, name):
     drawn = two(g)
