@@ -49,8 +49,7 @@ static bool evaluate(const EvalOptions *o, const NncFunction *f) {
     ok = false;
   }
   if (measured && o->json) {
-    Log log = {.file = stdout};
-    log_record(&log, "eval", 0, 0, &m, NULL, 0);
+    log_evaluation(stdout, &m, d.records);
   } else if (measured) {
     for (int i = 0; i < m.n; i++) printf("%s %.6g\n", m.names[i], m.values[i]);
     printf("records %lld\n", (long long)d.records);

@@ -70,13 +70,23 @@ static void put_number(FILE *f, const char *key, double v) {
   else fprintf(f, ",\"%s\":null", key);
 }
 
+static void put_metrics(FILE *out, const Metrics *m) {
+  for (int i = 0; i < m->n; i++)
+    if (m->weights[i] != 0) put_number(out, m->names[i], m->values[i]);
+}
+
+void log_evaluation(FILE *out, const Metrics *m, int64_t records) {
+  fputs("{\"kind\":\"eval\"", out);
+  put_metrics(out, m);
+  fprintf(out, ",\"records\":%lld}\n", (long long)records);
+}
+
 void log_record(Log *log, const char *kind, int64_t step, double epoch, const Metrics *m, const double *rates,
                 double seconds) {
   if (!log->file) return;
   fprintf(log->file, "{\"kind\":\"%s\",\"step\":%lld", kind, (long long)step);
   put_number(log->file, "epoch", epoch);
-  for (int i = 0; i < m->n; i++)
-    if (m->weights[i] != 0) put_number(log->file, m->names[i], m->values[i]);
+  put_metrics(log->file, m);
   for (int i = 0; rates && i < program_phases(); i++) {
     const char *phase = program_phase(i).name;
     char *key = xasprintf("%s%slr", phase, *phase ? "." : "");

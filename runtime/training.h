@@ -110,6 +110,8 @@ typedef struct Log {
 } Log;
 // resumed >= 0: appends, without the records of later steps that are there, which come again.
 bool log_open(Log *log, const char *path, int64_t resumed);
+// What `eval --json` tells: no step, since the weights may be anybody's.
+void log_evaluation(FILE *out, const Metrics *m, int64_t records);
 // rates: of each phase, below 0: none; NULL: of none
 void log_record(Log *log, const char *kind, int64_t step, double epoch, const Metrics *m, const double *rates,
                 double seconds);
