@@ -342,6 +342,7 @@ static nnc_status save(nnc_net *net, void *arguments) {
 static nnc_status load(nnc_net *net, void *arguments) {
   const File *f = arguments;
   Session *s = &net->s;
+  if (!arena_pull_persistent(&s->arena)) return NNC_ERROR_DEVICE;   // what the file does not have stays as it is
   if (f->what == NNC_WEIGHTS && !weights_load(f->path, &s->arena)) return NNC_ERROR_FILE;
   if (f->what == NNC_CHECKPOINT && resume(net, f->path)) return NNC_ERROR_FILE;
   return arena_push_persistent(&s->arena) ? NNC_OK : NNC_ERROR_DEVICE;
