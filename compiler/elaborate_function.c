@@ -316,12 +316,6 @@ static void materialise_key(Elaborator *e, MlirValue rng, int row, MlirValue key
   mlirValueReplaceAllUsesOfWith(key, nn_reshape(&b, cut, 1, &words));
 }
 
-// What an integer may be: [0, rows), and this one besides.
-typedef struct Limit {
-  int64_t rows;      // 0: anything
-  int64_t besides;   // 0: no other
-} Limit;
-
 static Limit index_limit(MlirModule module, MlirValue x, int depth);
 
 static bool allows(Limit l, int64_t v) {
@@ -408,6 +402,13 @@ static Limit index_limit(MlirModule module, MlirValue x, int depth) {
   return all;
 }
 
+Limit *function_limits(Elaborator *e) {
+  const Function *f = e->function;
+  Limit *limits = elaborator_alloc(e, sizeof *limits * (size_t)(f->n_inputs + 1));
+  for (int i = 0; i < f->n_inputs; i++) limits[i] = index_limit(e->module, f->inputs[i].value, 0);
+  return limits;
+}
+
 static MlirValue add_argument(MlirOperation func, NnType type, MlirLocation loc) {
   return mlirBlockAddArgument(nn_function_body(func), nn_type_to_mlir(mlirOperationGetContext(func), &type), loc);
 }
@@ -433,7 +434,8 @@ static void write_arguments(Elaborator *e, Function *f, MlirOperation func, int 
   PtrMap argument_of = {0};
   MlirAttribute *dictionaries = elaborator_alloc(e, sizeof *dictionaries * (size_t)(f->n_inputs + f->n_slots + 1));
   for (int i = 0; i < f->n_inputs; i++, n++) {
-    Limit limit = index_limit(e->module, f->inputs[i].value, 0);
+    // data are checked once, for all phases
+    Limit limit = e->only_phase >= 0 ? e->limits[i] : index_limit(e->module, f->inputs[i].value, 0);
     NnAttr attrs[11] = {NN_STR(ATTR_role, "input"), NN_STR(ATTR_name, f->inputs[i].name)};
     const Staging *staging = f->inputs[i].staging;
     int n_attrs = 2;

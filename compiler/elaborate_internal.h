@@ -133,6 +133,12 @@ typedef struct Replacement {
   MlirValue *value;   // by slot; null where it is a state
 } Replacement;
 
+// What an integer may be: [0, rows), and this one besides.
+typedef struct Limit {
+  int64_t rows;      // 0: anything
+  int64_t besides;   // 0: no other
+} Limit;
+
 typedef struct RandomKey {
   MlirValue value;   // placeholder
   int row;           // of the argument
@@ -232,6 +238,7 @@ struct Elaborator {
   int only_phase;       // the one that the function is of; -1: all are
   bool train_alone;     // no @eval and @predict
   int n_shared_draws;   // random tensors outside of the phases
+  Limit *limits;        // of the section's inputs, in all phases together; NULL: not known yet
   int n_groups, cap_groups;
   Group *groups;
   int n_updates, cap_updates;
@@ -288,6 +295,7 @@ bool function_count_ops(Elaborator *e, AstPos pos);   // false after reporting: 
 bool function_charge(Elaborator *e, AstPos pos);      // one evaluation
 // No parameter or state has the name that a result, a gradient or the optimizer has in files; reports.
 bool function_check_names(Elaborator *e);
+Limit *function_limits(Elaborator *e);   // of each input, by what the function makes of it
 // The moving average of a parameter, a state <parameter>.<name>; NULL after reporting
 Slot *function_average(Elaborator *e, AstPos pos, const Slot *of, const char *name);
 Slot *function_slot(Elaborator *e, const char *name);   // below the current layer path; NULL

@@ -245,6 +245,7 @@ static bool gather_phases(Elaborator *e, int n, const DataInput *inputs) {
   e->module = mlirModuleCreateEmpty(location_of(e, e->train->pos));   // for the bodies of scans
   bool ok = exec_section(e, "phases", MODE_TRAIN, n, inputs, &frame);
   Function *f = e->function;
+  e->limits = function_limits(e);
   mlirModuleDestroy(e->module);
   e->module = module;
   ok = read_section(e) && ok && check_section(e) && !e->gave_up;
