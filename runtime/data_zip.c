@@ -71,7 +71,8 @@ static bool read_at(int fd, const char *name, void *out, int64_t bytes, int64_t 
 static bool read_end64(Directory *d, int64_t *at) {
   unsigned char locator[LOCATOR_BYTES], end[END64_BYTES];
   int64_t place = *at - LOCATOR_BYTES;
-  if (place < 0 || !read_at(d->fd, d->path, locator, sizeof locator, place)) return place >= 0;
+  if (place < 0) return true;
+  if (!read_at(d->fd, d->path, locator, sizeof locator, place)) return false;
   if (number(locator, 4) != LOCATOR_MAGIC) return true;
   uint64_t from = number(locator + 8, 8);
   if (place < END64_BYTES || from > (uint64_t)(place - END64_BYTES))

@@ -20,6 +20,7 @@ for i in range(2):
 npz("names.npz", zipfile.ZIP_STORED, xs="x.npy", label="y.npy")
 with zipfile.ZipFile("bare.npz", "w") as archive:
     archive.write("x.npy", "x")
+zipfile.ZipFile("empty.npz", "w").close()
 
 
 # An archive of 5 GiB, nearly all of it a hole, so that places and sizes need 8 bytes.
