@@ -302,7 +302,7 @@ static bool read_into_memory(const DataSource *s, Wanted *w, Column *out) {
   data_range(s, out->records, &begin, &end);
   out->values = out->block;
   out->first_record = begin;
-  data_take(out, begin * out->record_bytes, (end - begin) * out->record_bytes);
+  data_take(out, begin * out->record_bytes, end - begin);
   return true;
 }
 

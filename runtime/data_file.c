@@ -192,11 +192,12 @@ void data_range(const DataSource *s, int64_t n, int64_t *begin, int64_t *end) {
   *end = n * s->end_permille / 1000;
 }
 
-void data_take(Column *c, int64_t from, int64_t bytes) {
+void data_take(Column *c, int64_t from, int64_t records) {
+  int64_t bytes = records * c->record_bytes;
   if (from > 0) memmove(c->values, c->values + from, (size_t)bytes);
   c->values = c->block = xrealloc(c->block, (size_t)bytes + 1);
   c->block_bytes = bytes;
-  c->records = bytes / c->record_bytes;
+  c->records = records;
 }
 
 static bool report_packed(const char *name, const char *what) {

@@ -148,7 +148,7 @@ static void cut(const DataSource *s, Column *c) {
   data_range(s, c->records, &begin, &end);
   c->start = begin * c->record_bytes;
   c->first_record = begin;
-  if (c->block) data_take(c, c->start, (end - begin) * c->record_bytes);
+  if (c->block) data_take(c, c->start, end - begin);
   c->records = end - begin;
 }
 

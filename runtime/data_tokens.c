@@ -114,7 +114,7 @@ static bool read_raw(const DataSource *s, Column *c) {
   }
   data_range(s, (bytes - first) / element, &begin, &end);
   c->first_byte = first + begin * element;
-  data_take(c, c->first_byte, (end - begin) * element);
+  data_take(c, c->first_byte, end - begin);
   return true;
 }
 

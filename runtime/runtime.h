@@ -534,7 +534,7 @@ void data_file_close(DataFile *f);
 bool data_file_is_plain(const char *path, int64_t *bytes);
 // Of a file of raw numbers behind `first` bytes: what of it is read one by one. c has path, dtype and record_bytes.
 bool data_raw_in_place(const DataSource *s, int64_t first, Column *c);
-void data_take(Column *c, int64_t from, int64_t bytes);   // leaves bytes of the block, whole records, from there on
+void data_take(Column *c, int64_t from, int64_t records);   // leaves so many of the block, from that byte on
 void data_range(const DataSource *s, int64_t n, int64_t *begin, int64_t *end);
 
 // augment.c: between the file and the arena
