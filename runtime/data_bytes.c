@@ -37,6 +37,7 @@ bool data_read_bytes(const DataSource *s, Column *c) {
   *c = (Column){.path = xstrdup(s->path), .dtype = NNC_U8, .record_bytes = 1, .values = values, .block = values};
   if (!values) return false;
   data_range(s, bytes, &begin, &end);
+  c->first_byte = begin;
   data_take(c, begin, end - begin);
   return true;
 }
