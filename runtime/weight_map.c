@@ -241,7 +241,7 @@ static bool reshape_pieces(const WeightMap *m, const Rule *r, const NncTensor *t
   int64_t known = 1;
   bool fits = true;
   for (int i = 0; i < r->rank && fits; i++) fits = r->dim[i] == -1 || !__builtin_mul_overflow(known, r->dim[i], &known);
-  for (int i = 0; i < r->rank; i++) p->dim[i] = r->dim[i] == -1 ? n / known : r->dim[i];
+  for (int i = 0; i < r->rank; i++) p->dim[i] = fits && r->dim[i] == -1 ? n / known : r->dim[i];
   p->rank = r->rank;
   bool open = false;
   for (int i = 0; i < r->rank; i++) open |= r->dim[i] == -1;
