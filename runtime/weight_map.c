@@ -199,7 +199,15 @@ static bool matches(const char *pattern, const char *name, bool dots, Captures *
   return false;
 }
 
-// The template with its references filled in; Owned by the caller. What a sum refers to that is no number counts as 0.
+// The number that a `*` stood for; what is no number, or a very large one, counts as 0.
+static int64_t captured_number(const Captures *c, int k) {
+  char *text = xasprintf("%.*s", (int)c->length[k], c->text[k]);
+  int64_t number = strtoll(text, NULL, 10), most = (int64_t)1 << 62;
+  free(text);
+  return number > -most && number < most ? number : 0;
+}
+
+// The template with its references filled in; Owned by the caller.
 static char *expand(const char *template, const Captures *c) {
   char *out = xstrdup("");
   while (*template) {
@@ -208,7 +216,7 @@ static char *expand(const char *template, const Captures *c) {
       int k = 0;
       int64_t add = 0;
       parse_reference(&template, &k, &add);   // checked when it was read
-      longer = add ? xasprintf("%s%" PRId64, out, (int64_t)strtoll(c->text[k], NULL, 10) + add)
+      longer = add ? xasprintf("%s%" PRId64, out, captured_number(c, k) + add)
                    : xasprintf("%s%.*s", out, (int)c->length[k], c->text[k]);
     } else {
       int n = (int)strcspn(template, "{");
