@@ -190,7 +190,7 @@ char *nn_irdl_text(void);
 bool nn_verify_module(MlirModule module);
 MlirOperation nn_module_function(MlirModule module, const char *name);   // func.func, null if absent
 // The public functions of a module, kernels and steps of loops aside, in order: a training in phases, evaluation, a
-// prediction of each model. The frontend makes no more.
+// prediction of each model. The frontend makes no more, but for updates, which are there until autodiff has run.
 #define NN_MAX_FUNCTIONS 256
 typedef struct NnFunctions {
   int n;

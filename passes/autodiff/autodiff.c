@@ -357,6 +357,14 @@ static bool differentiate(MlirModule module, MlirOperation train) {
   return ok;
 }
 
+// Updates are functions too while this pass has not put them into these, and of any number.
+static NnFunctions trainings(MlirModule module) {
+  NnFunctions found = {0};
+  NN_FOREACH_OP (op, mlirModuleGetBody(module))
+    if (nn_is(op, "func.func") && nn_is_train(op) && found.n < NN_MAX_FUNCTIONS) found.items[found.n++] = op;
+  return found;
+}
+
 // Requires: @train as the frontend builds it (forward only), or @train.<phase> of each phase; nn.optimizer on the
 // module; without it nothing is done. Composites may still be there and are better differentiated whole. Establishes:
 // each is a whole step: forward, gradients, clipping, optimizer, with arguments hyper, opt and accum and tied updates
@@ -368,8 +376,8 @@ bool nn_pass_autodiff(MlirModule module, const NnPassRun *run) {
   if (!nn_has_attr(mlirModuleGetOperation(module), ATTR_optimizer)) return true;
   MlirOperation train = nn_module_train(module);
   if (!mlirOperationIsNull(train) && !has_hyper(train)) scan_split(module);
-  NnFunctions functions = nn_public_functions(module);
+  NnFunctions functions = trainings(module);
   for (int i = 0; i < functions.n; i++)
-    if (nn_is_train(functions.items[i]) && !differentiate(module, functions.items[i])) return false;
+    if (!differentiate(module, functions.items[i])) return false;
   return true;
 }
