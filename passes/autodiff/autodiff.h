@@ -46,8 +46,8 @@ bool scan_stack(MlirModule module, MlirOperation call);
 void scan_prepare(MlirModule module, MlirBlock block);
 
 // --- scan_split.c ---
-// steps of each segment of a loop of so many, a divisor; all of them where it has one segment
-int64_t scan_segment_length(int64_t steps);
+// steps of each segment of a loop, by which those of the loop can be divided; all of them where it has one segment
+int64_t scan_segment_length(MlirOperation call, const NnScan *s);
 void scan_split(MlirModule module);   // all loops that may be differentiated; the call of a rest has nn.rest
 
 // --- autodiff_signature.c: arguments and updates gathered and then written to the function at once (one by one would

@@ -452,7 +452,7 @@ void scan_vjp(MlirModule module, NnVjp *v) {
   w.last = allocate_array((size_t)w.forward.n_stacked + 1, sizeof *w.last);
   w.initial = allocate_array((size_t)w.forward.n_stacked + 1, sizeof *w.initial);
   for (int i = 0; i < w.forward.n_slices; i++) w.slice_gradient[i] = (Row){-1, -1};
-  w.length = scan_segment_length(w.forward.length);
+  w.length = scan_segment_length(v->op, &w.forward);
   w.outer = has_segments(&w) ? builder_in(&w, mlirBlockCreate(0, NULL, NULL)) : *v->b;
   w.sweep = (Sweep){.module = module, .func = nn_null_operation(), .b = builder_in(&w, w.block)};
   scan_backward(&w, module);

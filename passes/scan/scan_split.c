@@ -12,16 +12,29 @@
 // of all steps is best. Only whole segments: of 4 steps at least, and 4 of them, else there is one.
 enum { LEAST = 4 };
 
-int64_t scan_segment_length(int64_t steps) {
+static int64_t segment_length(int64_t steps) {
   int64_t best = steps;
   for (int64_t n = LEAST; n * n <= steps; n++)
     if (steps % n == 0 && n + steps / n < best + steps / best) best = n;
   return best;
 }
 
+// Rows of segments have one axis more.
+static bool can_be_cut(MlirOperation call, const NnScan *s) {
+  bool room = true;
+  for (int i = 0; i < s->n_slices; i++) room &= nn_value_type(mlirOperationGetOperand(call, i)).rank < NN_MAX_RANK;
+  for (intptr_t r = 0; r < mlirOperationGetNumResults(call); r++)
+    room &= nn_value_type(mlirOperationGetResult(call, r)).rank < NN_MAX_RANK;
+  return room;
+}
+
+int64_t scan_segment_length(MlirOperation call, const NnScan *s) {
+  return can_be_cut(call, s) ? segment_length(s->length) : s->length;
+}
+
 // Rows that are kept where `rest` steps are apart: between segments, of one, and of the rest.
 static int64_t n_kept(int64_t steps, int64_t rest) {
-  int64_t length = scan_segment_length(steps - rest);
+  int64_t length = segment_length(steps - rest);
   return length + (steps - rest) / length + rest;
 }
 
@@ -132,7 +145,8 @@ void scan_split(MlirModule module) {
     MlirOperation *ops = rewrite_ops(nn_function_body(functions[f]), &n);
     NnScan s;
     for (int i = 0; i < n; i++)   // a split ends slices of what the loop gives, which stand in the list
-      if (nn_scan_of(ops[i], &s) && s.n_tied == 0 && scan_rest(s.length)) ops[n_calls++] = ops[i];
+      if (nn_scan_of(ops[i], &s) && s.n_tied == 0 && scan_rest(s.length) && can_be_cut(ops[i], &s))
+        ops[n_calls++] = ops[i];
     for (int i = 0; i < n_calls; i++)
       if (nn_scan_of(ops[i], &s)) split(ops[i], &s, scan_rest(s.length));
     free(ops);
