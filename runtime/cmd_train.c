@@ -335,10 +335,14 @@ static bool stop_requested(const Training *t) { return ranks.size > 1 ? t->run.s
 
 static double epoch_of(const Training *t) { return (double)t->run.state.step / (double)t->run.steps_per_epoch; }
 
+// All ranks are told what became of it on the first one, which alone writes: they save again, and end, together.
 static bool save(Training *t) {
   bool ok = arena_pull_persistent(&t->s.arena) && checkpoint_save(t->o.save, &t->s.arena, &t->run.state, false);
   if (ok) t->saved_step = t->run.state.step;
-  return ok && (!t->o.keep || !is_first_rank() || kept_add(&t->kept, t->o.save, t->run.state.step, t->o.keep));
+  ok = ok && (!t->o.keep || !is_first_rank() || kept_add(&t->kept, t->o.save, t->run.state.step, t->o.keep));
+  ranks_broadcast(&t->saved_step, sizeof t->saved_step);
+  ranks_broadcast(&ok, sizeof ok);
+  return ok;
 }
 
 // Early stopping, --keep: the weights of the best evaluation go into a file of their own.
@@ -505,7 +509,7 @@ static int train_loop(Training *t) {
     double paused = seconds_now();
     if (evaluated && !evaluate(t)) return EXIT_DIAGNOSTIC;
     if (saved && !save(t)) {
-      fprintf(stderr, "%s: training goes on; the next save is tried\n", report_name());
+      if (is_first_rank()) fprintf(stderr, "%s: training goes on; the next save is tried\n", report_name());
       saved = false;
     }
     progress_exclude(&t->progress, seconds_now() - paused);
