@@ -273,8 +273,8 @@ static bool ranks_start_alike(const Training *t) {
 
 static void close_training(Training *t) {
   session_close(&t->s);
+  dataset_free(&t->eval_data);   // may borrow from the other
   dataset_free(&t->train_data);
-  dataset_free(&t->eval_data);
   metrics_free(&t->progress.sum);   // still there after an error
   free(t->kept.steps);
   free(t->before);

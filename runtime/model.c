@@ -196,8 +196,8 @@ static nnc_status close_net(nnc_net *net, void *arguments) {
   if (net->s.arena.base) nnc_program.device->enter(&net->s.arena);
   trainer_close(&net->run);
   session_close(&net->s);
+  dataset_free(&net->eval_data);   // may borrow from the other
   dataset_free(&net->train_data);
-  dataset_free(&net->eval_data);
   free(net->tensors);
   return NNC_OK;
 }
