@@ -393,6 +393,7 @@ static bool evaluate(Training *t) {
   bool ok = true, stopped = false;
   if (is_first_rank() || ranks_share_parameters()) {
     ok = session_evaluate(&t->s, &t->eval_data, &m);
+    if (ranks_share_parameters()) ranks_end_together(ok);   // the others wait for this one in the midst of it
     stopped = !ok && signals_stop_requested();
   } else {
     metrics_init(&m, program_function("eval"));
