@@ -481,6 +481,14 @@ static bool train_step(Training *t) {
   return true;
 }
 
+// Nothing is saved then: what is there is as good.
+static void print_nothing_left(const Training *t) {
+  printf("step %lld of %lld: nothing left to do", (long long)t->run.state.step, (long long)t->run.total);
+  bool short_of_all = t->run.state.step < t->run.total && t->run.state.step >= t->o.stop_at;
+  if (t->o.stop_at > 0 && short_of_all) printf(" up to step %lld", (long long)t->o.stop_at);
+  putchar('\n');
+}
+
 static void print_wait(DataWait w, double seconds) {
   printf("waited %.2f s of %.2f s for data, for %lld of %lld batches\n", w.seconds, seconds, (long long)w.waits,
          (long long)w.batches);
@@ -527,7 +535,8 @@ static int train_loop(Training *t) {
   if (!interrupted) {
     if (!patient) print_out_of_patience(t);
     if (t->evaluation_failed) report_error("the loss of the last evaluation is not a finite number");
-    if (!t->o.quiet) printf("%lld steps done; saved %s\n", (long long)t->run.state.step, t->o.save);
+    if (!began) print_nothing_left(t);
+    else if (!t->o.quiet) printf("%lld steps done; saved %s\n", (long long)t->run.state.step, t->o.save);
     return t->evaluation_failed || t->best_failed ? EXIT_DIAGNOSTIC : EXIT_DONE;
   }
   if (began)
@@ -541,8 +550,7 @@ static int train(Training *t) {
   bool ok = ranks_agree(open_training(t)) && ranks_start_alike(t) && session_join(&t->s);
   if (!ok) return EXIT_DIAGNOSTIC;
   if (t->run.state.step >= t->run.total && !t->run.state.eval_due) {
-    if (is_first_rank())
-      printf("step %lld of %lld: nothing left to do\n", (long long)t->run.state.step, (long long)t->run.total);
+    if (is_first_rank()) print_nothing_left(t);
     return EXIT_DONE;
   }
   if (ranks.size > 1 && is_first_rank() && !t->o.quiet) printf("%d ranks\n", ranks.size);
