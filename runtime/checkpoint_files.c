@@ -205,6 +205,11 @@ char *path_beside(const char *path, const char *what) {
   return xasprintf("%.*s%s.safetensors", (int)(has_suffix ? n - suffix : n), path, what);
 }
 
+char *kept_beside(const char *path) {
+  struct stat st;
+  return lstat(path, &st) == 0 && S_ISLNK(st.st_mode) ? output_real_name(path) : xstrdup(path);
+}
+
 char *kept_path(const char *path, int64_t step) {
   char what[40];
   snprintf(what, sizeof what, ".step%lld", (long long)step);

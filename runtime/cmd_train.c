@@ -33,6 +33,7 @@ typedef struct Training {
   char *before;   // Owned; with --find-nan the persistent values before the step; NULL: none yet
   CheckpointLock lock;
   KeptCheckpoints kept;
+  char *kept_beside;        // Owned
   bool wrote_best;          // some evaluation's weights, as the best
   bool best_failed;         // the last attempt to write the best evaluation's weights
   bool evaluation_failed;   // the last evaluation's loss is no finite number
@@ -159,7 +160,7 @@ static bool beside_spares(const Training *t, const char *log, char *path, bool r
 // Earlier checkpoints are written and removed: those that are there, and one where the log is to be. A run may go on
 // with one of them.
 static bool kept_spare(const Training *t, const char *log) {
-  const char *save = t->o.save;
+  const char *save = t->kept_beside;
   KeptCheckpoints kept = {0};
   kept_find(&kept, save, INT64_MAX, false);
   char *real = log ? output_real_name(log) : xstrdup(""), *slash = strrchr(real, '/');
@@ -196,6 +197,7 @@ static bool outputs_spare(const Training *t) {
 static bool open_training(Training *t) {
   TrainOptions *o = &t->o;
   if (!o->save) o->save = t->default_path = checkpoint_default_path();
+  t->kept_beside = kept_beside(o->save);
   const NncFunction *f = program_train(0);
   if (!f) {
     report_error("%s has no train section", nnc_program.source);
@@ -229,7 +231,7 @@ static bool open_training(Training *t) {
   if (!counted || !start_values(t)) return false;
   int64_t resumed = o->resume ? t->run.state.step : -1;
   if (!log_open(&t->log, o->log, resumed) || !events_open(&t->events, o->tensorboard, resumed)) return false;
-  if (o->keep && o->resume && is_first_rank()) kept_find(&t->kept, o->save, t->run.state.step, goes_on);
+  if (o->keep && o->resume && is_first_rank()) kept_find(&t->kept, t->kept_beside, t->run.state.step, goes_on);
   t->start = seconds_now();
   return true;
 }
@@ -277,6 +279,7 @@ static void close_training(Training *t) {
   dataset_free(&t->train_data);
   metrics_free(&t->progress.sum);   // still there after an error
   free(t->kept.steps);
+  free(t->kept_beside);
   free(t->before);
   trainer_close(&t->run);
   checkpoint_unlock(&t->lock);
@@ -339,7 +342,7 @@ static double epoch_of(const Training *t) { return (double)t->run.state.step / (
 static bool save(Training *t) {
   bool ok = arena_pull_persistent(&t->s.arena) && checkpoint_save(t->o.save, &t->s.arena, &t->run.state, false);
   if (ok) t->saved_step = t->run.state.step;
-  ok = ok && (!t->o.keep || !is_first_rank() || kept_add(&t->kept, t->o.save, t->run.state.step, t->o.keep));
+  ok = ok && (!t->o.keep || !is_first_rank() || kept_add(&t->kept, t->kept_beside, t->run.state.step, t->o.keep));
   ranks_broadcast(&t->saved_step, sizeof t->saved_step);
   ranks_broadcast(&ok, sizeof ok);
   return ok;

@@ -389,6 +389,9 @@ typedef struct KeptCheckpoints {
   int n;
   int64_t *steps;   // Owned; rising
 } KeptCheckpoints;
+// The file of which they are second names, and beside which they are, as the functions below want it: where a symbolic
+// link leads, perhaps to another file system, else `path` itself. Owned by the caller.
+char *kept_beside(const char *path);
 char *kept_path(const char *path, int64_t step);   // Owned by the caller
 // The step of which a file of that name, without a folder, is the copy; -1: it is none.
 int64_t kept_step(const char *path, const char *name);
