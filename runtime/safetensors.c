@@ -253,7 +253,8 @@ static bool check_tensor_sum(const Safetensors *s, const SafetensorsEntry *e, co
 // sums_end: behind them in the text; NULL: the file has none.
 static bool check_sums(Safetensors *s, const char *text, int64_t length, const char *sums_end) {
   const char *sums = safetensors_metadata(s, SAFETENSORS_SUMS), *kind = safetensors_metadata(s, SAFETENSORS_SUM_KIND);
-  if (!sums && !kind) return true;
+  if (!sums && (!kind || strcmp(kind, SAFETENSORS_SUMS) != 0))
+    return true;   // another program's own `checksum` is none
   int64_t n = sums ? (int64_t)strlen(sums) : 0;
   if (!sums || !kind || strcmp(kind, SAFETENSORS_SUMS) != 0 || sums_end - text < n ||
       memcmp(sums_end - n, sums, (size_t)n) != 0 || n != (s->n_entries + 1) * (CHECKSUM_DIGITS + 1) - 1) {
