@@ -239,11 +239,8 @@ static nnc_status predict(nnc_net *net, void *arguments) {
   status = check_outputs(f, p, batch);
   if (status) return status;
   char *carried;   // what goes on with the text of a training
-  bool kept = session_save_carried(&net->s, &carried), ok = kept && run_predictions(net, p, e, batch);
-  if (!kept) {
-    free(carried);
-    return NNC_ERROR_DEVICE;
-  }
+  if (!session_save_carried(&net->s, &carried)) return NNC_ERROR_DEVICE;
+  bool ok = run_predictions(net, p, e, batch);
   return session_restore_carried(&net->s, carried) && ok ? NNC_OK : NNC_ERROR_DEVICE;
 }
 

@@ -154,26 +154,27 @@ bool session_save_carried(const Session *s, char **saved) {
   for (int i = 0; i < nnc_program.n_persistent; i++)
     bytes += nnc_program.persistent[i].carried ? nnc_program.persistent[i].bytes : 0;
   *saved = bytes ? xmalloc((size_t)bytes) : NULL;
-  for (int i = 0; i < nnc_program.n_persistent; i++) {
+  bool ok = true;
+  for (int i = 0; i < nnc_program.n_persistent && ok; i++) {
     const NncTensor *t = &nnc_program.persistent[i];
     if (!t->carried) continue;
-    bool far = is_far_address(t->offset);
-    if ((!far && !arena_pull(&s->arena, t->offset, t->bytes)) ||
-        !arena_read(&s->arena, t->offset, *saved + at, t->bytes))
-      return false;
+    ok = (is_far_address(t->offset) || arena_pull(&s->arena, t->offset, t->bytes)) &&
+         arena_read(&s->arena, t->offset, *saved + at, t->bytes);
     at += t->bytes;
   }
-  return true;
+  if (!ok) free(*saved), *saved = NULL;
+  return ok;
 }
 
 bool session_begin_text(const Session *s, char **saved) {
   if (saved && !session_save_carried(s, saved)) return false;
-  for (int i = 0; i < nnc_program.n_persistent; i++) {
+  bool ok = true;
+  for (int i = 0; i < nnc_program.n_persistent && ok; i++) {
     const NncTensor *t = &nnc_program.persistent[i];
-    if (!t->carried) continue;
-    if (!init_tensor(t, &s->arena, s->seed) || !push_tensor(s, t)) return false;
+    if (t->carried) ok = init_tensor(t, &s->arena, s->seed) && push_tensor(s, t);
   }
-  return true;
+  if (!ok && saved) session_restore_carried(s, *saved), *saved = NULL;
+  return ok;
 }
 
 bool session_clear_caches(const Session *s) {

@@ -29,7 +29,7 @@ void session_write_arguments(const Session *s, const NncFunction *f, int64_t ste
 void session_write_aside(const Session *s, const NncFunction *f, int64_t batch);
 bool function_draws(const NncFunction *f);   // has an rng argument
 // Carried states become what they are where a text begins. With saved: keeps them there (NULL: nothing was carried),
-// for session_restore_carried.
+// for session_restore_carried; where it fails they are as before, and nothing is kept.
 bool session_begin_text(const Session *s, char **saved);   // saved may be NULL; *saved Owned by the caller
 // a copy, NULL: nothing is carried. Owned: session_restore_carried
 bool session_save_carried(const Session *s, char **saved);
