@@ -228,6 +228,7 @@ static bool open_training(Training *t) {
   }
   bool counted = trainer_open(&t->run, &t->s, &t->train_data, o->steps, o->epochs);
   t->run.stages = !o->find_nan && !o->histograms;
+  if (o->stop_at > 0 && o->stop_at < t->run.total) t->run.end = o->stop_at;
   if (!counted || !start_values(t)) return false;
   int64_t resumed = o->resume ? t->run.state.step : -1;
   if (!log_open(&t->log, o->log, resumed) || !events_open(&t->events, o->tensorboard, resumed)) return false;
@@ -503,7 +504,7 @@ static int train_loop(Training *t) {
   bool due = t->run.state.eval_due, evaluated = due, saved = false;
   if (due && !evaluate(t)) return EXIT_DIAGNOSTIC;
   progress_start(&t->progress, t->run.state.step, t->run.total, t->o.print_every, t->o.quiet);
-  int64_t end = t->o.stop_at > 0 && t->o.stop_at < t->run.total ? t->o.stop_at : t->run.total;
+  int64_t end = t->run.end;
   while (t->run.state.step < end && !stop_requested(t) && !out_of_patience(t)) {
     if (!train_step(t)) {
       stop_failed(t, t->run.state.step + 1);

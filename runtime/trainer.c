@@ -54,7 +54,9 @@ bool trainer_open(Trainer *t, Session *s, Dataset *data, int64_t steps, double e
   return true;
 }
 
-void trainer_set_total(Trainer *t, int64_t total) { t->session->total_steps = t->state.total = t->total = total; }
+void trainer_set_total(Trainer *t, int64_t total) {
+  t->session->total_steps = t->state.total = t->total = t->end = total;
+}
 
 void trainer_close(Trainer *t) {
   metrics_free(&t->metrics);
@@ -104,14 +106,13 @@ static Call call_behind(Call c) {
 
 static bool is_call(Call c) { return c.phase < program_phases(); }
 
-// While a device works on a batch the next one is made and copied.
-static bool stage_next(Trainer *t, Call call) {
+// While a device works on a batch the next one is made and copied. What goes wrong there is that one's.
+static void stage_next(Trainer *t, Call call) {
   Call next = call_behind(call);
   if (!is_call(next)) next = first_due((Call){call.step + 1, 0, 0});
   Executor *e = executor_of(t, next.phase, next.micro);
-  t->staged = t->stages && executor_can_stage(e) && next.step < t->total;
-  if (!t->staged) return true;
-  return trainer_write_batch(t, next.step, next.phase, next.micro) && executor_stage(e);
+  t->staged = t->stages && executor_can_stage(e) && next.step < t->end;
+  t->stage_failed = t->staged && !(trainer_write_batch(t, next.step, next.phase, next.micro) && executor_stage(e));
 }
 
 // The mean over the micro-batches of all ranks, in their order; and whether any rank was asked to end.
@@ -133,9 +134,12 @@ static bool run_call(Trainer *t, Call c, const Batches *batches) {
     write_arguments(t, executor_function(e), c.step, c.micro);
     return executor_run(e, batches->tap, batches->context);
   }
+  if (t->stage_failed) return false;
   if (!t->staged && !trainer_write_batch(t, c.step, c.phase, c.micro)) return false;
   if (t->tap && c.micro + 1 == trainer_micro_batches()) return executor_run(e, t->tap, t->tap_context);
-  return executor_start(e) && stage_next(t, c) && executor_finish(e);
+  if (!executor_start(e)) return false;
+  stage_next(t, c);
+  return executor_finish(e);
 }
 
 static bool run_step(Trainer *t, const Batches *batches) {

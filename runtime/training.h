@@ -62,10 +62,12 @@ typedef struct Trainer {
   Dataset *data;      // Borrowed; NULL: batches come from elsewhere
   TrainState state;
   int64_t records_per_step, steps_per_epoch, total;   // of one rank's data all; without data an epoch is a step
+  int64_t end;              // steps until it stops, perhaps before `total`: no batch of a later one is made
   bool one_record;          // all inputs are whole: every step is an epoch, whose end means nothing
   int64_t shuffled_epoch;   // -1: not yet
   bool stages;              // the next batch is made while a device works on this one
   bool staged;              // it is on its way there
+  bool stage_failed;        // or could not be made, as was reported: the next step fails
   Metrics metrics;          // of the last step
   double *shares;           // Owned; the metrics of each micro-batch, on all ranks
   bool stop;                // with several ranks: one was asked to end
@@ -75,7 +77,7 @@ typedef struct Trainer {
 // After session_open; steps, epochs 0: as the program says. Sets the session's schedule. False after reporting.
 bool trainer_open(Trainer *t, Session *s, Dataset *data, int64_t steps, double epochs);
 void trainer_close(Trainer *t);
-void trainer_set_total(Trainer *t, int64_t total);   // steps of the whole run
+void trainer_set_total(Trainer *t, int64_t total);   // steps of the whole run, which ends there
 int64_t trainer_micro_batches(void);                 // of a step, one after the other, of this rank
 // The batch and the other arguments of a micro-batch, for what is returned. Borrowed.
 Executor *trainer_write_batch(Trainer *t, int64_t step, int phase, int64_t micro);
