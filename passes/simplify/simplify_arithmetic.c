@@ -258,13 +258,19 @@ static MlirValue rule_mul(const Rule *r) {
   return chained_factor(r);
 }
 
+// A power of two whose inverse is a normal number of the type: a quotient by it is the product with its inverse, bit
+// for bit.
+static bool has_inverse(NnDtype dtype, double c) {
+  int exponent;
+  double inverse = 1 / c;
+  return frexp(fabs(c), &exponent) == 0.5 && isfinite(nn_dtype_round(dtype, inverse)) &&
+         fabs(inverse) >= least_normal(dtype);
+}
+
 static MlirValue rule_div(const Rule *r) {
   if (!r->has_c) return none();
   if (r->c == 1) return r->x;
-  int exponent;
-  double mantissa = frexp(fabs(r->c), &exponent);
-  // Dividing by a power of two is multiplying by its reciprocal, exactly.
-  if (!r->is_float || mantissa != 0.5 || exponent < -100 || exponent > 100) return none();
+  if (!r->is_float || !has_inverse(nn_value_dtype(r->x), r->c)) return none();
   NnBuilder b = rewrite_builder(r->op);
   return nn_binary(&b, NN_OP_mul, r->x, nn_constant_like(&b, r->x, 1 / r->c));
 }

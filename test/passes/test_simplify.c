@@ -15,6 +15,7 @@ typedef struct Case {
   Tensor before;
   int operations;
   bool folds;
+  enum { ANY, STAYS, GOES } quotient;   // what is to become of a division
   char text[800];
 } Case;
 
@@ -153,6 +154,22 @@ static void selects(const char *type) {
   end("%s", type, true);
 }
 
+// By powers of two, of which the inverse is a normal number of the type or is not: 2^top is the largest in it.
+static void quotients(const char *type, NnDtype dtype) {
+  int top = dtype == NN_F64 ? 1023 : dtype == NN_F16 ? 15 : 127, exponents[] = {-top - 1, -top, -3, top - 1, top};
+  for (int i = 0; i < 5; i++) {
+    double c = ldexp(i % 2 ? -1 : 1, exponents[i]);
+    uint64_t bits;
+    memcpy(&bits, &c, sizeof bits);
+    fprintf(out,
+            "func.func @f%d(%%x: %s, %%y: %s) -> %s {\n"
+            "  %%c = \"nn.constant\"() {value = 0x%016llX : f64} : () -> %s\n",
+            n_cases, type, type, type, (unsigned long long)bits, type);
+    cases[n_cases].quotient = i == 0 || i == 4 ? STAYS : GOES;
+    end(apply("%s", "div", 2, "%x", "%c", type, "", type), type, false);
+  }
+}
+
 static void print(MlirStringRef part, void *to) {
   Case *c = to;
   size_t used = strlen(c->text);
@@ -188,6 +205,12 @@ static bool has_constant(const Case *c, const Tensor *t) {
   return isfinite(t->data[0]);
 }
 
+static bool has_quotient(MlirOperation func) {
+  NN_FOREACH_OP (op, nn_function_body(func))
+    if (nn_op_of(op) == NN_OP_div) return true;
+  return false;
+}
+
 static void judge(MlirModule module, bool after) {
   int i = 0;
   for (MlirOperation op = mlirBlockGetFirstOperation(mlirModuleGetBody(module)); !mlirOperationIsNull(op);
@@ -204,6 +227,9 @@ static void judge(MlirModule module, bool after) {
     for (int k = 0; k < VALUES; k++) equal &= same(c->before.data[k], result.data[k], result.type.dtype);
     CHECK(equal, "other numbers: %g ... for %g ... of\n%s", result.data[0], c->before.data[0], c->text);
     CHECK(operations <= c->operations, "%d operations for %d of\n%s", operations, c->operations, c->text);
+    if (c->quotient != ANY)
+      CHECK(has_quotient(op) == (c->quotient == STAYS), "the division %s of\n%s",
+            c->quotient == STAYS ? "went" : "stayed", c->text);
     if (c->folds && has_constant(c, &c->before))
       CHECK(operations == 0, "%d operations left of\n%s", operations, c->text);
     tensor_free(&result);
@@ -250,6 +276,7 @@ static void check_type(NnDtype dtype) {
   }
   casts(type, dtype, c);
   if (dtype != NN_I1) selects(type);
+  if (nn_dtype_is_float(dtype)) quotients(type, dtype);
   check_module();
 }
 
