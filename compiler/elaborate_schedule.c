@@ -31,7 +31,7 @@ static const char *pattern_of(MlirOperation op, char *text, size_t size) {
   static const char *const compared[][2] = {{"eq", "$0 == $1"}, {"ne", "$0 != $1"}, {"lt", "$0 < $1"},
                                             {"le", "$0 <= $1"}, {"gt", "$0 > $1"},  {"ge", "$0 >= $1"}};
   switch (nn_op_of(op)) {
-  case NN_OP_constant: snprintf(text, size, "%.17g", nn_attr_f64(op, "value", 0)); return text;
+  case NN_OP_constant: snprintf(text, size, "%.17g", nn_fill_value(op)); return text;
   case NN_OP_neg: return "-$0";
   case NN_OP_abs: return "fabs($0)";
   case NN_OP_sign: return "($0 > 0) - ($0 < 0)";
@@ -165,7 +165,7 @@ static bool is_number(Elaborator *e, AstPos pos, Value v, const char *what) {
 // Constants, which were computed at compile time.
 static bool is_finite(Elaborator *e, const Function *f, AstPos pos, const char *what) {
   NN_FOREACH_OP (op, f->block) {
-    if (nn_op_of(op) == NN_OP_constant && !isfinite(nn_attr_f64(op, "value", 0)))
+    if (nn_op_of(op) == NN_OP_constant && !isfinite(nn_fill_value(op)))
       return elaborator_error(e, pos, "%s is not a finite number", what);
   }
   return true;

@@ -318,6 +318,8 @@ void nn_set_attribute(MlirOperation op, const char *name, MlirAttribute value);
 bool nn_has_attr(MlirOperation op, const char *name);
 int64_t nn_attr_i64(MlirOperation op, const char *name, int64_t otherwise);
 double nn_attr_f64(MlirOperation op, const char *name, double otherwise);
+// `value` of a constant or a pad, as the elements of its result hold it: 0.1 is another number in each float type.
+double nn_fill_value(MlirOperation op);
 bool nn_attr_bool(MlirOperation op, const char *name, bool otherwise);
 // Copies the string, or `otherwise` when absent, into buf (truncating) and returns buf.
 const char *nn_attr_str(MlirOperation op, const char *name, char *buf, size_t size, const char *otherwise);

@@ -1,5 +1,6 @@
 // Reading: names, attributes and definitions of operations, for passes and code generators that walk the IR, and the
 // same attribute readers on the dictionary of a call, for shape rules that run before the operation exists.
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -151,6 +152,13 @@ const char *nn_attr_str(MlirOperation op, const char *name, char *buf, size_t si
 }
 int nn_attr_i64s(MlirOperation op, const char *name, int64_t *out, int max) {
   return to_i64s(op_attr(op, name), out, max);
+}
+
+double nn_fill_value(MlirOperation op) {
+  double value = nn_attr_f64(op, "value", 0);
+  NnDtype dtype = nn_value_dtype(mlirOperationGetResult(op, 0));
+  if (nn_dtype_is_float(dtype)) return nn_dtype_round(dtype, value);
+  return dtype == NN_I1 ? value != 0 : trunc(value) + 0.0;   // of integers there is one zero
 }
 
 static MlirAttribute call_attr(const NnOpCall *c, const char *name) {

@@ -272,7 +272,7 @@ static OnnxName turned(const Place *p, int i, const char *attribute) {
 static double constant_of(MlirValue v) {
   MlirOperation op = nn_value_def(v);
   if (nn_op_of(op) == NN_OP_broadcast) op = nn_value_def(nn_operand(op, 0));
-  return nn_op_of(op) == NN_OP_constant ? nn_attr_f64(op, "value", 0) : 0;
+  return nn_op_of(op) == NN_OP_constant ? nn_fill_value(op) : 0;
 }
 
 // Integers are divided towards minus infinity, ONNX's towards zero: those quotients are one too large whose remainder

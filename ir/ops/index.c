@@ -134,7 +134,7 @@ static Range of_result(MlirOperation op, NnDtype t, const Known *known, int *lef
   double c;
   char kind[16];
   switch (nn_op_of(op)) {
-  case NN_OP_constant: return isfinite(c = nn_attr_f64(op, "value", 0)) ? in_type(t, c, c) : all;
+  case NN_OP_constant: return isfinite(c = nn_fill_value(op)) ? in_type(t, c, c) : all;
   case NN_OP_iota: return in_type(t, 0, (double)nn_result_type(op, 0).dim[nn_attr_i64(op, "axis", 0)] - 1);
   case NN_OP_random_uniform:
     if (nn_dtype_is_narrow(t)) return all;
@@ -161,7 +161,7 @@ static Range of_result(MlirOperation op, NnDtype t, const Known *known, int *lef
       x = either(x, range_of(nn_operand(op, i), NULL, left));
     return x;
   case NN_OP_pad:
-    c = nn_attr_f64(op, "value", 0);
+    c = nn_fill_value(op);
     return either(range_of(nn_operand(op, 0), NULL, left), isfinite(c) ? in_type(t, c, c) : all);
   case NN_OP_stop_gradient: return range_of(nn_operand(op, 0), known, left);
   case NN_OP_floor: x = range_of(nn_operand(op, 0), known, left); return in_type(t, floor(x.low), floor(x.high));

@@ -111,7 +111,7 @@ bool nn_splat_value(MlirValue v, double *out) {
   for (;;) {
     MlirOperation def = nn_value_def(v);
     switch (nn_op_of(def)) {
-    case NN_OP_constant: *out = nn_attr_f64(def, "value", 0); return true;
+    case NN_OP_constant: *out = nn_fill_value(def); return true;
     case NN_OP_broadcast:
     case NN_OP_reshape:
     case NN_OP_transpose:

@@ -129,7 +129,7 @@ static void add_to(Backward *w, MlirValue *sum, MlirValue more) {
 
 static bool is_pad_of_rows(MlirOperation op, int64_t *first) {
   int64_t low[NN_MAX_RANK], high[NN_MAX_RANK], interior[NN_MAX_RANK];
-  if (mlirOperationIsNull(op) || nn_op_of(op) != NN_OP_pad || nn_attr_f64(op, "value", 0) != 0) return false;
+  if (mlirOperationIsNull(op) || nn_op_of(op) != NN_OP_pad || nn_fill_value(op) != 0) return false;
   int n = nn_attr_i64s(op, "low", low, NN_MAX_RANK);
   nn_attr_i64s(op, "high", high, NN_MAX_RANK);
   nn_attr_i64s(op, "interior", interior, NN_MAX_RANK);

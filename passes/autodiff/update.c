@@ -23,6 +23,7 @@ static int argument_of(MlirOperation func, const char *name) {
   return -1;
 }
 
+// The number that was written, not what its type holds of it: beta1 and beta2 may be one there.
 static bool is_constant(MlirValue v, double value) {
   MlirOperation op = nn_value_def(v);
   return nn_op_of(op) == NN_OP_constant && nn_attr_f64(op, "value", 0) == value;

@@ -113,7 +113,7 @@ static bool hoist_broadcast(MlirOperation op) {
     if (nn_op_of(def) != NN_OP_constant) continue;
     NnType t = type;
     t.dtype = nn_value_dtype(mlirOperationGetResult(def, 0));
-    small[i] = nn_constant(&b, t, nn_attr_f64(def, "value", 0));
+    small[i] = nn_build_like(&b, NN_OP_constant, def, 0, NULL, &t);
   }
   type.dtype = result.dtype;
   NnAttr attr = NN_STR("predicate", nn_attr_str(op, "predicate", predicate, sizeof predicate, ""));
@@ -173,7 +173,7 @@ static MlirValue sliced(NnBuilder *b, MlirValue v, const NnType *type, const Par
   NnType to = *type;
   to.dtype = nn_value_dtype(v);
   if (!mlirOperationIsNull(def) && nn_op_of(def) == NN_OP_constant)
-    return nn_constant(b, to, nn_attr_f64(def, "value", 0));
+    return nn_build_like(b, NN_OP_constant, def, 0, NULL, &to);
   if (mlirOperationIsNull(def) || nn_op_of(def) != NN_OP_broadcast) return nn_slice(b, v, p->start, p->size, p->stride);
   MlirValue x = mlirOperationGetOperand(def, 0);
   NnType small = nn_value_type(x);

@@ -165,7 +165,7 @@ static MlirValue demand_at(Layout *l, MlirOperation at, MlirValue v, const Permu
   NnType type = nn_value_type(v), to = permutation_apply(p, type);
   MlirValue made = nn_null_value();
   if (!has_twin) switch (nn_op_of(def)) {
-    case NN_OP_constant: made = nn_constant(&b, to, nn_attr_f64(def, "value", 0)); break;
+    case NN_OP_constant: made = nn_build_like(&b, NN_OP_constant, def, 0, NULL, &to); break;
     case NN_OP_iota: made = nn_iota(&b, to, permutation_inverse(p).axis[nn_attr_i64(def, "axis", 0)]); break;
     case NN_OP_random_uniform:
       if (layout_is_free(l, v, p)) {

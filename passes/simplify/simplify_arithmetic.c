@@ -16,7 +16,7 @@ bool simplify_is(MlirValue v, NnOp kind, MlirOperation *def) {
 bool simplify_is_constant(MlirValue v, double *value) {
   MlirOperation def;
   if (!simplify_is(v, NN_OP_constant, &def)) return false;
-  *value = nn_attr_f64(def, "value", 0);
+  *value = nn_fill_value(def);
   return true;
 }
 
@@ -164,7 +164,7 @@ typedef struct Padding {
 static bool is_padded(MlirValue v, MlirValue *x, int64_t *axis, Padding *p) {
   MlirOperation def;
   int axes = 0;
-  if (!simplify_is(v, NN_OP_pad, &def) || nn_attr_f64(def, "value", 0) != 0 ||
+  if (!simplify_is(v, NN_OP_pad, &def) || nn_fill_value(def) != 0 ||
       !mlirOpOperandIsNull(mlirOpOperandGetNextUse(mlirValueGetFirstUse(v))))
     return false;
   *x = nn_operand(def, 0);

@@ -125,7 +125,7 @@ static MlirValue move(Cone *c, MlirOperation op) {
   int n_dims;
   MlirValue operands[NN_MAX_OPERANDS];
   if (kind == NN_OP_transpose) return nn_operand(op, 0);
-  if (kind == NN_OP_constant) return nn_constant(b, to, nn_attr_f64(op, "value", 0));
+  if (kind == NN_OP_constant) return nn_build_like(b, kind, op, 0, NULL, &to);
   if (kind == NN_OP_iota) return nn_iota(b, to, swapped(nn_attr_i64(op, "axis", 0)));
   if (kind == NN_OP_broadcast) {
     swapped_dims(op, dims, &n_dims);

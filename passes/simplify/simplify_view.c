@@ -147,7 +147,7 @@ static MlirValue rule_reduce(MlirOperation op, MlirValue x) {
   if (nn_type_elements(&from) == nn_type_elements(&to)) return nn_reshape(&b, x, to.rank, to.dim);
   double value;
   if (!simplify_is_constant(x, &value)) return none();
-  if (nn_op_of(op) == NN_OP_reduce_max) return nn_constant(&b, to, value);
+  if (nn_op_of(op) == NN_OP_reduce_max) return nn_build_like(&b, NN_OP_constant, nn_value_def(x), 0, NULL, &to);
   double total = value * ((double)nn_type_elements(&from) / (double)nn_type_elements(&to));
   if (nn_dtype_is_float(to.dtype)) total = nn_dtype_round(to.dtype, total);
   else if (total < INT32_MIN || total > INT32_MAX || to.dtype == NN_U8) return none();
@@ -226,10 +226,11 @@ static MlirValue rule_matmul(MlirOperation op) {
 }
 
 static MlirValue rule_constant_view(MlirOperation op) {
-  double value;
-  if (mlirOperationGetNumOperands(op) != 1 || !simplify_is_constant(nn_operand(op, 0), &value)) return none();
+  MlirOperation constant;
+  if (mlirOperationGetNumOperands(op) != 1 || !simplify_is(nn_operand(op, 0), NN_OP_constant, &constant)) return none();
   NnBuilder b = rewrite_builder(op);
-  return nn_constant(&b, nn_value_type(nn_result(op, 0)), value);
+  NnType to = nn_value_type(nn_result(op, 0));
+  return nn_build_like(&b, NN_OP_constant, constant, 0, NULL, &to);
 }
 
 // Rows of a table are cast after they are taken: fewer elements, and their gradient is added up in the table's own

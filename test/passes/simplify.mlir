@@ -101,6 +101,40 @@ func.func @constants() -> (tensor<2xf32>, tensor<f64>, tensor<i32>, tensor<i1>, 
   return %f, %d, %i, %c, %o : tensor<2xf32>, tensor<f64>, tensor<i32>, tensor<i1>, tensor<i32>
 }
 
+// They fold as what their type holds: of 0.1 in bf16 seven digits less, of 16777217 in f32 the even number before it;
+// of integers all, and they have one zero.
+// CHECK-LABEL: func.func @held
+// CHECK-DAG: %[[W:.*]] = "nn.constant"() {value = 0.10009765625 : f64} : () -> tensor<f32>
+// CHECK-DAG: %[[L:.*]] = "nn.constant"() {value = 0.000000e+00 : f64} : () -> tensor<i1>
+// CHECK-DAG: %[[S:.*]] = "nn.constant"() {value = 0.30078125 : f64} : () -> tensor<bf16>
+// CHECK-DAG: %[[I:.*]] = "nn.constant"() {value = 0x4170000000000000 : f64} : () -> tensor<i32>
+// CHECK-DAG: %[[B:.*]] = "nn.constant"() {value = 2.305843009213694E+18 : f64} : () -> tensor<f64>
+// CHECK-DAG: %[[E:.*]] = "nn.constant"() {value = 1.000000e+00 : f64} : () -> tensor<i1>
+// CHECK-DAG: %[[U:.*]] = "nn.constant"() {value = 2.550000e+02 : f64} : () -> tensor<i32>
+// CHECK-DAG: %[[Z:.*]] = "nn.constant"() {value = 0.000000e+00 : f64} : () -> tensor<f32>
+// CHECK: return %[[W]], %[[L]], %[[S]], %[[I]], %[[B]], %[[E]], %[[U]], %[[Z]], %arg0
+func.func @held(%x: tensor<4xf32>) -> (tensor<f32>, tensor<i1>, tensor<bf16>, tensor<i32>, tensor<f64>, tensor<i1>, tensor<i32>, tensor<f32>, tensor<4xf32>) {
+  %tenth = "nn.constant"() {value = 0.1 : f64} : () -> tensor<bf16>
+  %near = "nn.constant"() {value = 0.10001 : f64} : () -> tensor<bf16>
+  %w = "nn.cast"(%tenth) : (tensor<bf16>) -> tensor<f32>
+  %l = "nn.compare"(%tenth, %near) {predicate = "lt"} : (tensor<bf16>, tensor<bf16>) -> tensor<i1>
+  %three = "nn.broadcast"(%tenth) {dims = array<i64>} : (tensor<bf16>) -> tensor<3xbf16>
+  %s = "nn.reduce_sum"(%three) {axes = array<i64: 0>} : (tensor<3xbf16>) -> tensor<bf16>
+  %odd = "nn.constant"() {value = 16777217.0 : f64} : () -> tensor<f32>
+  %i = "nn.cast"(%odd) : (tensor<f32>) -> tensor<i32>
+  %large = "nn.constant"() {value = 2305843009213693952.0 : f64} : () -> tensor<i64>
+  %b = "nn.cast"(%large) : (tensor<i64>) -> tensor<f64>
+  %e = "nn.compare"(%large, %large) {predicate = "eq"} : (tensor<i64>, tensor<i64>) -> tensor<i1>
+  %most = "nn.constant"() {value = 255.0 : f64} : () -> tensor<ui8>
+  %u = "nn.cast"(%most) : (tensor<ui8>) -> tensor<i32>
+  %none = "nn.constant"() {value = 0.0 : f64} : () -> tensor<i32>
+  %minus = "nn.neg"(%none) : (tensor<i32>) -> tensor<i32>
+  %z = "nn.cast"(%minus) : (tensor<i32>) -> tensor<f32>
+  %one = "nn.constant"() {value = 1.00000000001 : f64} : () -> tensor<4xf32>
+  %n = "nn.mul"(%x, %one) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return %w, %l, %s, %i, %b, %e, %u, %z, %n : tensor<f32>, tensor<i1>, tensor<bf16>, tensor<i32>, tensor<f64>, tensor<i1>, tensor<i32>, tensor<f32>, tensor<4xf32>
+}
+
 // x+0, 1*x, x/1, x-0, pow(x, 1), --x, x + -y, 0 - x.
 // CHECK-LABEL: func.func @neutral
 // CHECK-NEXT: %[[S:.*]] = "nn.sub"(%arg0, %arg1)

@@ -58,12 +58,21 @@ static bool takes(NnOp op, NnDtype dtype) {
 }
 
 // Text of values: x and y are arguments, c and d the constants, n and m the negations of x and y, k the constant -2.
+static const char *number(double x, char *text, size_t size) {
+  uint64_t bits;
+  memcpy(&bits, &x, sizeof bits);
+  snprintf(text, size, "0x%016llX : f64", (unsigned long long)bits);
+  return text;
+}
+
 static void begin(const char *type, const char *result_type, double c, double d, bool negates) {
+  char first[32], second[32];
   fprintf(out,
           "func.func @f%d(%%x: %s, %%y: %s) -> %s {\n"
-          "  %%c = \"nn.constant\"() {value = %.1f : f64} : () -> %s\n"
-          "  %%d = \"nn.constant\"() {value = %.1f : f64} : () -> %s\n",
-          n_cases, type, type, result_type, c, type, d, type);
+          "  %%c = \"nn.constant\"() {value = %s} : () -> %s\n"
+          "  %%d = \"nn.constant\"() {value = %s} : () -> %s\n",
+          n_cases, type, type, result_type, number(c, first, sizeof first), type, number(d, second, sizeof second),
+          type);
   if (!negates) return;
   fprintf(out, "  %%n = \"nn.neg\"(%%x) : (%s) -> %s\n  %%m = \"nn.neg\"(%%y) : (%s) -> %s\n", type, type, type, type);
 }
@@ -117,18 +126,21 @@ static const char *type_text(int dtype, char *buf, size_t size) {
   return buf;
 }
 
-static void casts(const char *type, NnDtype from, const double *c) {
+static void casts(const char *type, NnDtype from, double c) {
   char middle[32], last[32];
   for (int to = 0; to < NN_DTYPE_COUNT; to++)
     for (int then = 0; then < NN_DTYPE_COUNT; then++)
       for (int constant = 0; constant < 2; constant++) {
         // A negative number has no meaning in u8.
         if (family_of(from) < UNSIGNED && (to == NN_U8 || then == NN_U8)) continue;
+        // An infinity has none in integers.
+        if (to == NN_F16 && fabs(c) > 65504 && !nn_dtype_is_float((NnDtype)then)) continue;
         type_text(to, middle, sizeof middle);
-        begin(type, type_text(then, last, sizeof last), c[1], 0, false);
+        begin(type, type_text(then, last, sizeof last), c, 0, false);
         fprintf(out, "  %%r = \"nn.cast\"(%s) : (%s) -> %s\n", constant ? "%c" : "%x", type, middle);
         fprintf(out, "  %%s = \"nn.cast\"(%%r) : (%s) -> %s\n", middle, last);
-        end("%s", last, constant);
+        bool truth = to == NN_I1 || then == NN_I1;   // of other numbers than 0 and 1 it is left to run
+        end("%s", last, constant && (!truth || c == 0 || c == 1));
       }
 }
 
@@ -158,13 +170,7 @@ static void selects(const char *type) {
 static void quotients(const char *type, NnDtype dtype) {
   int top = dtype == NN_F64 ? 1023 : dtype == NN_F16 ? 15 : 127, exponents[] = {-top - 1, -top, -3, top - 1, top};
   for (int i = 0; i < 5; i++) {
-    double c = ldexp(i % 2 ? -1 : 1, exponents[i]);
-    uint64_t bits;
-    memcpy(&bits, &c, sizeof bits);
-    fprintf(out,
-            "func.func @f%d(%%x: %s, %%y: %s) -> %s {\n"
-            "  %%c = \"nn.constant\"() {value = 0x%016llX : f64} : () -> %s\n",
-            n_cases, type, type, type, (unsigned long long)bits, type);
+    begin(type, type, ldexp(i % 2 ? -1 : 1, exponents[i]), 0, false);
     cases[n_cases].quotient = i == 0 || i == 4 ? STAYS : GOES;
     end(apply("%s", "div", 2, "%x", "%c", type, "", type), type, false);
   }
@@ -256,12 +262,10 @@ static void check_module(void) {
   out = open_memstream(&text, &size);
 }
 
-static void check_type(NnDtype dtype) {
+static void check_maps(NnDtype dtype, const char *type, const double *c) {
   static const char *const predicates[] = {"eq", "ne", "lt", "le", "gt", "ge"};
-  char type[32], truth[32], attrs[32];
-  type_text(dtype, type, sizeof type);
+  char truth[32], attrs[32];
   type_text(NN_I1, truth, sizeof truth);
-  const double *c = constants[family_of(dtype)];
   bool negates = family_of(dtype) < UNSIGNED;
   for (int op = 0; op < NN_OP_COUNT; op++) {
     const NnOpInfo *info = nn_op_info((NnOp)op);
@@ -274,7 +278,23 @@ static void check_type(NnDtype dtype) {
     }
     check_module();
   }
-  casts(type, dtype, c);
+}
+
+static void check_type(NnDtype dtype) {
+  char type[32];
+  type_text(dtype, type, sizeof type);
+  const double *c = constants[family_of(dtype)];
+  check_maps(dtype, type, c);
+  if (nn_dtype_is_float(dtype) && dtype != NN_F64) {
+    // Numbers that the type does not hold.
+    double other[] = {0.1, 0.1 + 0x1p-30, 1 + 0x1p-30, dtype == NN_F16 ? 2049 : dtype == NN_BF16 ? 257 : 16777217};
+    check_maps(dtype, type, other);
+    for (int i = 0; i < 4; i++) {
+      casts(type, dtype, other[i]);
+      check_module();
+    }
+  }
+  casts(type, dtype, c[1]);
   if (dtype != NN_I1) selects(type);
   if (nn_dtype_is_float(dtype)) quotients(type, dtype);
   check_module();
