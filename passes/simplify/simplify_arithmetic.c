@@ -42,7 +42,13 @@ static bool to_element(NnDtype dtype, double v, double *out) {
   }
 }
 
-static double sign_of(double x) { return (x > 0) - (x < 0); }
+// As kernels do it (codegen/kernel/expr.c): none hides a NaN, and -0 is less than 0.
+static double sign_of(double x) { return x > 0 ? 1 : x < 0 ? -1 : x; }
+
+static double larger(double x, double y) {
+  if (isnan(x) || isnan(y)) return NAN;
+  return x > y || (x == y && !signbit(x)) ? x : y;
+}
 
 static bool evaluate_compare(MlirOperation op, double x, double y, double *out) {
   char text[8];
@@ -72,7 +78,7 @@ static bool evaluate(MlirOperation op, const double *x, bool is_float, double *o
   case NN_OP_tanh: *out = tanh(x[0]); return true;
   case NN_OP_erf: *out = erf(x[0]); return true;
   case NN_OP_sigmoid: *out = 1 / (1 + exp(-x[0])); return true;
-  case NN_OP_relu: *out = x[0] > 0 ? x[0] : 0; return true;
+  case NN_OP_relu: *out = x[0] < 0 ? 0 : x[0]; return true;
   case NN_OP_floor: *out = floor(x[0]); return true;
   case NN_OP_not: *out = x[0] == 0; return true;
   case NN_OP_add: *out = x[0] + x[1]; return true;
@@ -82,8 +88,8 @@ static bool evaluate(MlirOperation op, const double *x, bool is_float, double *o
     *out = is_float ? x[0] / x[1] : floor(x[0] / x[1]);
     return x[1] != 0 && (is_float || fabs(x[0]) <= INT32_MAX);
   case NN_OP_pow: *out = pow(x[0], x[1]); return is_float;
-  case NN_OP_max: *out = x[0] > x[1] ? x[0] : x[1]; return true;
-  case NN_OP_min: *out = x[0] < x[1] ? x[0] : x[1]; return true;
+  case NN_OP_max: *out = larger(x[0], x[1]); return true;
+  case NN_OP_min: *out = -larger(-x[0], -x[1]); return true;
   case NN_OP_and: *out = x[0] != 0 && x[1] != 0; return true;
   case NN_OP_or: *out = x[0] != 0 || x[1] != 0; return true;
   case NN_OP_compare: return evaluate_compare(op, x[0], x[1], out);

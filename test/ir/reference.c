@@ -88,8 +88,8 @@ static double map2(NnOp op, double x, double y, NnDtype dtype, const char *predi
   case NN_OP_mul: return x * y;
   case NN_OP_div: return nn_dtype_is_float(dtype) ? x / y : floor(x / y);
   case NN_OP_pow: return pow(x, y);
-  case NN_OP_max: return x > y ? x : y;
-  case NN_OP_min: return x < y ? x : y;
+  case NN_OP_max: return isnan(x) || x > y || (x == y && !signbit(x)) ? x : y;
+  case NN_OP_min: return isnan(x) || x < y || (x == y && signbit(x)) ? x : y;
   case NN_OP_and: return x != 0 && y != 0;
   case NN_OP_or: return x != 0 || y != 0;
   case NN_OP_compare: return compare(predicate, x, y);
