@@ -18,18 +18,38 @@ static bool same_extent(const NnType *t, const int64_t *domain, int rank) {
   return true;
 }
 
-// The value is used by element-wise ops only, at its own index; also what is computed from it when it must not be
-// spread out again.
-static bool read_at_own_index(MlirValue v, bool deep, int budget) {
+// The value is used by element-wise ops and reductions only, at its own index.
+static bool read_at_own_index(MlirValue v) {
   NN_FOREACH_USE (use, v) {
-    MlirOperation user = mlirOpOperandGetOwner(use);
-    NnOp kind = nn_op_of(user);
+    NnOp kind = nn_op_of(mlirOpOperandGetOwner(use));
     if (kind == NN_OP_NONE) continue;   // returned
     NnOpKind family = nn_op_info(kind)->kind;
-    if (family != NN_KIND_MAP && !(family == NN_KIND_REDUCE && !deep)) return false;
-    if (deep && (budget == 0 || !read_at_own_index(mlirOperationGetResult(user, 0), true, budget - 1))) return false;
+    if (family != NN_KIND_MAP && family != NN_KIND_REDUCE) return false;
   }
   return true;
+}
+
+// The value, and what is computed from it, is used by element-wise ops only, and not spread out again: chains of at
+// most 64. Ops stand behind what they read, so one walk sees each once, however often chains part and meet.
+static bool never_spread(MlirOperation func, MlirValue v) {
+  enum { LONGEST = 64 };
+  PtrMap length = {0};   // of the longest chain from v to a value that is computed from it
+  bool holds = true;
+  ptr_map_set(&length, v.ptr, 0);
+  for (MlirOperation op = mlirBlockGetFirstOperation(nn_function_body(func)); holds && !mlirOperationIsNull(op);
+       op = mlirOperationGetNextInBlock(op)) {
+    int longest = -1;
+    for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++) {
+      int n = ptr_map_get(&length, mlirOperationGetOperand(op, i).ptr);
+      if (n > longest) longest = n;
+    }
+    NnOp kind = nn_op_of(op);
+    if (longest < 0 || kind == NN_OP_NONE) continue;   // or returned
+    holds = nn_op_info(kind)->kind == NN_KIND_MAP && longest < LONGEST;
+    if (holds) ptr_map_set(&length, mlirOperationGetResult(op, 0).ptr, longest + 1);
+  }
+  ptr_map_free(&length);
+  return holds;
 }
 
 // Sums and maxima take one pass over the domain, in which domain-shaped results are written; moments take a second.
@@ -66,7 +86,7 @@ static bool kernel_allows(MlirOperation func, int r, int a) {
   if (!nn_shape_equal(&result, &t) || nn_dtype_bytes(result.dtype) != nn_dtype_bytes(t.dtype)) return false;
   bool whole = same_extent(&t, domain, rank);
   if (whole && !strcmp(kind, "column") && !reads_once(func)) return false;
-  return read_at_own_index(arg, !whole, 64);
+  return whole ? read_at_own_index(arg) : never_spread(func, arg);
 }
 
 // A product that is added to an operand (that operand as a factor is asked for by itself); ranks' sums over the one

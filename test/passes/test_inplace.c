@@ -1,5 +1,7 @@
 // Which result of a kernel may take the place of which operand, by the rule of the pass alone: a target has its own,
 // which forbids most of the same.
+#include <stdlib.h>
+
 #include "passes/plan/plan.h"
 #include "test/check.h"
 
@@ -11,6 +13,8 @@ static const char text[] =
     "  %3 = call @spread(%v, %x) : (tensor<8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>\n"
     "  %4 = call @row(%x, %v) : (tensor<8x8xf32>, tensor<8xf32>) -> tensor<8xf32>\n"
     "  %5:2 = call @moments(%x) : (tensor<8x8xf32>) -> (tensor<8x8xf32>, tensor<8xf32>)\n"
+    "  %6 = call @doubled64(%x, %v) : (tensor<8x8xf32>, tensor<8xf32>) -> tensor<8xf32>\n"
+    "  %7 = call @doubled65(%x, %v) : (tensor<8x8xf32>, tensor<8xf32>) -> tensor<8xf32>\n"
     "  return\n"
     "}\n"
     "func.func private @map(%a: tensor<8x8xf32>, %b: tensor<8x8xf32>) -> tensor<8x8xf32> attributes {nn.kernel, "
@@ -52,6 +56,20 @@ static const char text[] =
     "  return %n, %m#1 : tensor<8x8xf32>, tensor<8xf32>\n"
     "}\n";
 
+// A row's value, computed from %b by `length` ops in a row, each of which reads the one before twice.
+static void add_doubled(FILE *out, int length) {
+  fprintf(out,
+          "func.func private @doubled%d(%%a: tensor<8x8xf32>, %%b: tensor<8xf32>) -> tensor<8xf32> attributes "
+          "{nn.kernel, nn.kind = \"row\", nn.domain = array<i64: 8, 8>, nn.axes = array<i64: 1>} {\n"
+          "  %%s = \"nn.reduce_sum\"(%%a) {axes = array<i64: 1>} : (tensor<8x8xf32>) -> tensor<8xf32>\n"
+          "  %%v1 = \"nn.add\"(%%s, %%b) : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>\n",
+          length);
+  for (int i = 2; i <= length; i++)
+    fprintf(out, "  %%v%d = \"nn.add\"(%%v%d, %%v%d) : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>\n", i, i - 1,
+            i - 1);
+  fprintf(out, "  return %%v%d : tensor<8xf32>\n}\n", length);
+}
+
 int main(void) {
   static const struct {
     int step, result, operand;
@@ -69,9 +87,19 @@ int main(void) {
       {5, 0, 0, false, "read in two passes"},
       {5, 2, 0, false, "no such result"},
       {5, -1, 0, false, "no such result"},
+      {6, 0, 1, true, "used twice at each of 64 ops"},
+      {7, 0, 1, false, "of more ops in a row than are followed"},
   };
   MlirContext ctx = nn_context_create();
-  MlirModule module = mlirModuleCreateParse(ctx, mlirStringRefCreateFromCString(text));
+  char *whole = NULL;
+  size_t size = 0;
+  FILE *out = open_memstream(&whole, &size);
+  fputs(text, out);
+  add_doubled(out, 64);
+  add_doubled(out, 65);
+  fclose(out);
+  MlirModule module = mlirModuleCreateParse(ctx, mlirStringRefCreateFromCString(whole));
+  free(whole);
   PlanProgram p;
   plan_program_build(&p, module, nn_module_function(module, "predict"), NULL);
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
