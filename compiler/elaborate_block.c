@@ -59,14 +59,20 @@ Path *path_create(Elaborator *e, const char *text) {
   return p;
 }
 
-static PathName *path_find(Path *p, const char *name) {
-  int place = name_table_get(&p->places, name);
-  return place < 0 ? NULL : &p->names[place];
-}
-
 static void path_add(Elaborator *e, Path *p, PathName name) {
   name_table_set(e->pool, &p->places, name.name, p->n);
   PUSH(e, p->names, p->n, p->capacity, name);
+}
+
+Path *path_copy(Elaborator *e, const Path *of) {
+  Path *p = path_create(e, of->text);
+  for (int i = 0; i < of->n; i++) path_add(e, p, of->names[i]);
+  return p;
+}
+
+static PathName *path_find(Path *p, const char *name) {
+  int place = name_table_get(&p->places, name);
+  return place < 0 ? NULL : &p->names[place];
 }
 
 bool path_declare(Elaborator *e, Path *p, const char *name) {
@@ -304,11 +310,22 @@ static void remember_use(Elaborator *e, const AstItem *model, int n, const CallA
   PUSH(e, e->uses, e->n_uses, e->cap_uses, ((ModelUse){model, n, args, inputs}));
 }
 
+// The slots of the model, which its first call in this function made; from `first` on where it is this one.
+static ModelSlots slots_of_model(Elaborator *e, const AstItem *b, int first) {
+  Function *f = e->function;
+  for (int i = 0; i < f->n_made; i++)
+    if (f->made[i].model == b) return f->made[i];
+  ModelSlots made = {b, first, f->n_slots};
+  PUSH(e, f->made, f->n_made, f->cap_made, made);
+  return made;
+}
+
 static void remember_call(Elaborator *e, const AstItem *b, const char *path, int n, const CallArg *args, Value result,
                           int first_slot) {
   Function *f = e->function;
+  ModelSlots slots = slots_of_model(e, b, first_slot);
   ModelCall call =
-      {.model = b, .path = path, .n_args = n, .result = result, .first_slot = first_slot, .end_slot = f->n_slots};
+      {.model = b, .path = path, .n_args = n, .result = result, .first_slot = slots.first, .end_slot = slots.end};
   call.args = elaborator_alloc(e, sizeof *call.args * (size_t)(n + 1));
   bool first = true;
   memcpy(call.args, args, sizeof *args * (size_t)n);

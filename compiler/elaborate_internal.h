@@ -120,6 +120,10 @@ typedef struct ModelCall {
   Value result;
   int first_slot, end_slot;   // that it made
 } ModelCall;
+typedef struct ModelSlots {   // what the first call of a model made, also of one in another phase
+  const AstItem *model;
+  int first, end;
+} ModelSlots;
 // A model's first call in the train section: what its prediction takes argument types and numbers from.
 typedef struct ModelUse {
   const AstItem *model;
@@ -167,8 +171,9 @@ typedef struct Function {
   Output *outputs;
   int n_scores, cap_scores;
   Score *scores;
-  int n_calls, cap_calls;
+  int n_calls, cap_calls, n_made, cap_made;
   ModelCall *calls;
+  ModelSlots *made;
 } Function;
 
 typedef struct Group {
@@ -202,7 +207,8 @@ typedef struct Phase {
   const char *schedule;        // as C; NULL: none
   double clip_norm;
   bool clips;
-  int n_draws;   // random tensors inside
+  int n_draws;         // random tensors inside
+  const Path *after;   // the section's names where it ends, in the execution of the whole section
 } Phase;
 
 struct Elaborator {
@@ -349,6 +355,7 @@ Variable *find_variable(Frame *f, const char *name);
 Variable *visible_variable(const Elaborator *e, const char *name);   // in the frame, or a constant of the file
 Variable *set_variable(Elaborator *e, const char *name, AstPos pos, Value value);
 Path *path_create(Elaborator *e, const char *text);
+Path *path_copy(Elaborator *e, const Path *of);
 Path *path_enter(Elaborator *e, Path *parent, const char *name, bool explicit_name);
 Path *path_of_label(Elaborator *e, const AstName *label, const char *otherwise);   // NULL: reported
 bool path_declare(Elaborator *e, Path *p, const char *name);   // a parameter below p; false: declared before

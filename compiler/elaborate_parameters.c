@@ -15,7 +15,9 @@ static const ModelCall *first_call(Elaborator *e, AstPos pos, const char *name) 
     elaborator_error(e, pos, model ? "'%s' is no model" : "there is no model '%s'", name);
   else {
     elaborator_error(e, pos, "'%s' has no parameters here: it has not been called yet", name);
-    if (f->mode == MODE_PREDICT && e->train)
+    if (e->in_phase >= 0)
+      elaborator_hint(e, "call it in this phase or above the phases, %s(…): a call makes them", name);
+    else if (f->mode == MODE_PREDICT && e->train)
       elaborator_hint(e, "`predict` computes each model alone: make this one a block, or call %s(…) in it", name);
     else elaborator_hint(e, "call it first, %s(…): a call makes them", name);
   }

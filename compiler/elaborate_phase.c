@@ -186,11 +186,15 @@ bool exec_phase(Elaborator *e, const AstStmt *s) {
   int place = find_phase(e, s);
   if (place < 0 && train_has_line(e, s)) return false;   // reported: two of one name, too many
   if (place < 0) return elaborator_error(e, s->pos, "'phase' can only stand directly in train");
-  if (e->only_phase >= 0 && e->only_phase != place) return true;
+  if (e->only_phase >= 0 && e->only_phase != place) {
+    *frame->path = *path_copy(e, e->phases[place].after);   // what follows is named as in the section as a whole
+    return true;
+  }
   frame->variables = elaborator_alloc(e, sizeof *frame->variables * (size_t)(frame->capacity + 1));
   if (frame->n) memcpy(frame->variables, saved.variables, sizeof *saved.variables * (size_t)frame->n);
   e->in_phase = place;
   bool ok = exec_inside(e, s);
+  if (e->only_phase < 0) e->phases[place].after = path_copy(e, frame->path);
   e->in_phase = -1;
   frame->variables = saved.variables;
   frame->n = saved.n;
