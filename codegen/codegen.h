@@ -30,6 +30,7 @@ typedef struct CodegenTargetOptions {
   const char *cpu;        // host: "native" or an LLVM CPU name; NULL: native
   const char *gpu_arch;   // cuda, cuda-emu: a known one, "sm_90a"
   bool tf32;              // cuda, cuda-emu: products of f32 operands keep 11 bits of each
+  bool saves_memory;      // memory is asked for: none is given for time alone
 } CodegenTargetOptions;
 // Owned: codegen_target_destroy. NULL and a message on stderr: unknown CPU.
 CodegenTarget *codegen_target_create(const CodegenTargetOptions *options);

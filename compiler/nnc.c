@@ -565,10 +565,13 @@ static bool fit_dimension(const Options *options, Diagnostics *d) {
 }
 
 static CodegenTarget *create_target(const Options *options) {
+  bool recomputes = options->max_overhead || (options->remat && strcmp(options->remat, "none") != 0);
   return codegen_target_create(&(CodegenTargetOptions){.name = options->target,
                                                        .cpu = options->cpu,
                                                        .gpu_arch = options->gpu_arch,
-                                                       .tf32 = options->math && strcmp(options->math, "tf32") == 0});
+                                                       .tf32 = options->math && strcmp(options->math, "tf32") == 0,
+                                                       .saves_memory = options->memory_budget || options->sweep ||
+                                                                       options->emit == EMIT_problem || recomputes});
 }
 
 static bool compile_module(const Options *options, Diagnostics *d, const AstFile *file, MlirContext ctx) {

@@ -194,7 +194,7 @@ CodegenTarget *codegen_target_host(const CodegenTargetOptions *options) {
   target->base.facts.loss_rows = LOSS_ROWS;
   target->base.facts.convolves_volumes = true;
   target->base.facts.fourier_ok = fourier_ok;
-  target->base.facts.packs_once = packs_once;
+  target->base.facts.packs_once = options->saves_memory ? NULL : packs_once;
   target_initialize(&target->base, "host", &machine);
   return &target->base;
 }
