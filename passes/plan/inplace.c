@@ -18,15 +18,25 @@ static bool same_extent(const NnType *t, const int64_t *domain, int rank) {
   return true;
 }
 
-// The value is used by element-wise ops and reductions only, at its own index.
-static bool read_at_own_index(MlirValue v) {
-  NN_FOREACH_USE (use, v) {
-    NnOp kind = nn_op_of(mlirOpOperandGetOwner(use));
-    if (kind == NN_OP_NONE) continue;   // returned
+// The value, and what is made of it element by element, is used by element-wise ops and reductions only: nothing looks
+// at it through a view.
+static bool read_at_own_index(MlirOperation func, MlirValue v) {
+  PtrMap own = {0};
+  bool holds = true;
+  ptr_map_set(&own, v.ptr, 0);
+  for (MlirOperation op = mlirBlockGetFirstOperation(nn_function_body(func)); holds && !mlirOperationIsNull(op);
+       op = mlirOperationGetNextInBlock(op)) {
+    bool reads = false;
+    for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++)
+      reads |= ptr_map_get(&own, mlirOperationGetOperand(op, i).ptr) >= 0;
+    NnOp kind = nn_op_of(op);
+    if (!reads || kind == NN_OP_NONE) continue;   // or returned
     NnOpKind family = nn_op_info(kind)->kind;
-    if (family != NN_KIND_MAP && family != NN_KIND_REDUCE) return false;
+    holds = family == NN_KIND_MAP || family == NN_KIND_REDUCE;
+    if (family == NN_KIND_MAP) ptr_map_set(&own, mlirOperationGetResult(op, 0).ptr, 0);
   }
-  return true;
+  ptr_map_free(&own);
+  return holds;
 }
 
 // The value, and what is computed from it, is used by element-wise ops only, and not spread out again: chains of at
@@ -86,7 +96,7 @@ static bool kernel_allows(MlirOperation func, int r, int a) {
   if (!nn_shape_equal(&result, &t) || nn_dtype_bytes(result.dtype) != nn_dtype_bytes(t.dtype)) return false;
   bool whole = same_extent(&t, domain, rank);
   if (whole && !strcmp(kind, "column") && !reads_once(func)) return false;
-  return whole ? read_at_own_index(arg) : never_spread(func, arg);
+  return whole ? read_at_own_index(func, arg) : never_spread(func, arg);
 }
 
 // A product that is added to an operand (that operand as a factor is asked for by itself); ranks' sums over the one
