@@ -44,7 +44,10 @@ static MlirOperation find_cast(const NnScan *s) {
 static MlirOperation *find_calls(MlirModule module, MlirOperation body, int *n) {
   MlirOperation *calls = NULL;
   NnScan s;
+  bool casts = false;
+  NN_FOREACH_OP (op, nn_function_body(body)) casts |= nn_op_of(op) == NN_OP_cast;
   *n = 0;
+  if (!casts) return NULL;   // nothing to be moved: no look at the whole module for each loop
   NN_FOREACH_OP (func, mlirModuleGetBody(module)) {
     if (rewrite_is_private(func)) continue;
     NN_FOREACH_OP (op, nn_function_body(func))
