@@ -52,6 +52,29 @@ static int only_user(const FuseGraph *g, MlirValue v) {
   return ptr_map_get(&g->op_ids, mlirOpOperandGetOwner(use).ptr);
 }
 
+static bool is_absorbed_view(const FuseOp *o) { return is_layout_view(o) && o->klass == FUSE_CLONED; }
+
+// A reshape as an alias after all, and so are the reshapes right before it; the view before these is computed.
+static void settle_in_memory(FuseGraph *g, int reshape) {
+  bool chained = true;
+  for (int i = reshape; chained; i = def_of(g, nn_operand(g->ops[i].op, 0))) {
+    chained = g->ops[i].kind == NN_OP_reshape;
+    g->ops[i].klass = chained ? FUSE_FIXED : FUSE_NODE;
+    int p = def_of(g, nn_operand(g->ops[i].op, 0));
+    chained = chained && p >= 0 && is_absorbed_view(&g->ops[p]);
+  }
+}
+
+// Views of what kernels compute for themselves: their index cannot be taken apart, as a reshape may ask for.
+static void settle_computed(FuseGraph *g) {
+  for (int i = 0; i < g->n; i++) {
+    if (g->ops[i].kind != NN_OP_reshape || g->ops[i].klass != FUSE_CLONED) continue;
+    int p = i;
+    while (p >= 0 && is_absorbed_view(&g->ops[p])) p = def_of(g, nn_operand(g->ops[p].op, 0));
+    if (p >= 0 && g->ops[p].klass == FUSE_CLONED) settle_in_memory(g, i);
+  }
+}
+
 // Classes of views, users first: a view whose only user is a view of the chain is absorbed, and so is a reshape between
 // such a view and an op that can load through it. Then, operands first, a reshape that breaks the stride is put back
 // into memory.
@@ -78,19 +101,13 @@ static void classify_views(FuseGraph *g) {
     if (!is_layout_view(o)) continue;
     int p = def_of(g, nn_operand(o->op, 0));
     NnType from = nn_value_type(nn_operand(o->op, 0));
-    bool chained = p >= 0 && is_layout_view(&g->ops[p]) && g->ops[p].klass == FUSE_CLONED;
+    bool chained = p >= 0 && is_absorbed_view(&g->ops[p]);
     if (chained) memcpy(stride[i], stride[p], sizeof *stride);
     else nn_row_major_strides(&from, stride[i]);
     bool ok = view_strides(o, stride[i]);
     if (o->klass == FUSE_FIXED || (chained && ok)) continue;
     if (o->kind != NN_OP_reshape) continue;
-    // Nothing to absorb, or no single stride: an alias after all, and so are the reshapes right before it.
-    o->klass = FUSE_FIXED;
-    while (chained) {
-      chained = g->ops[p].kind == NN_OP_reshape;
-      g->ops[p].klass = chained ? FUSE_FIXED : FUSE_NODE;
-      p = def_of(g, nn_operand(g->ops[p].op, 0));
-    }
+    settle_in_memory(g, i);   // nothing to absorb, or no single stride
   }
   free(stride);
 }
@@ -213,6 +230,7 @@ static bool classify(FuseGraph *g) {
     default: o->klass = FUSE_FIXED;
     }
   }
+  settle_computed(g);
   return true;
 }
 
