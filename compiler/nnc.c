@@ -564,14 +564,19 @@ static bool fit_dimension(const Options *options, Diagnostics *d) {
   return ok;
 }
 
+// Asked for, without a budget or within one.
+static bool recomputes(const Options *options) {
+  return options->max_overhead || (options->remat && strcmp(options->remat, "none") != 0);
+}
+
 static CodegenTarget *create_target(const Options *options) {
-  bool recomputes = options->max_overhead || (options->remat && strcmp(options->remat, "none") != 0);
   return codegen_target_create(&(CodegenTargetOptions){.name = options->target,
                                                        .cpu = options->cpu,
                                                        .gpu_arch = options->gpu_arch,
                                                        .tf32 = options->math && strcmp(options->math, "tf32") == 0,
                                                        .saves_memory = options->memory_budget || options->sweep ||
-                                                                       options->emit == EMIT_problem || recomputes});
+                                                                       options->emit == EMIT_problem ||
+                                                                       recomputes(options)});
 }
 
 static bool compile_module(const Options *options, Diagnostics *d, const AstFile *file, MlirContext ctx) {
@@ -654,8 +659,7 @@ static int check_fit(const Options *options, bool fits) {
   if (!options->memory_budget || !parse_bytes(options->memory_budget, &bytes, &percent) || bytes <= 0)
     return options_misused("nnc", "nnc fit needs the memory: --memory-budget=SIZE, such as 80GB");
   if (strcmp(options->input, "-") == 0) return options_misused("nnc", "nnc fit reads the file several times: not '-'");
-  bool recomputes = (options->remat && strcmp(options->remat, "none") != 0) || options->max_overhead;
-  if (options->emit != EMIT_exe || options->sweep || options->report || recomputes)
+  if (options->emit != EMIT_exe || options->sweep || options->report || recomputes(options))
     return options_misused("nnc", "nnc fit plans without recomputation and writes nothing but its answer");
   if (!options->default_output)
     return options_misused("nnc", "nnc fit compiles nothing: -o %s has no meaning", options->output);

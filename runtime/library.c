@@ -303,7 +303,9 @@ const char *nnc_matmul_implementation(const NncMatmul *m) {
 }
 
 bool nnc_matmul_packs_once(const NncMatmul *m) {
-  enum { MOST_ROWS = 128, MOST_BYTES = 4 << 20 };   // with more, packing is little of a product (docs/performance.md)
+  // With more rows packing is little of a product (docs/performance.md); the copy of a larger B takes memory and stays
+  // in no cache.
+  enum { MOST_ROWS = 128, MOST_BYTES = 4 << 20 };
   const NncOperation *op = ask(NULL, m);
   return op && op->kind == OPERATION_PRODUCT && m->m <= MOST_ROWS && 4 * m->k * m->n <= MOST_BYTES &&
          gemm_keeps_b(&op->gemm);

@@ -113,7 +113,7 @@ typedef struct PlanStep {
   int n_inputs, *inputs;         // Owned by the program; values as the op names them
   int n_results, first_result;   // values first_result … first_result + n_results - 1
   int64_t workspace;             // bytes
-  bool packs_once;               // and no other step's
+  bool packs_once;               // the workspace keeps what it packs through all iterations: no other step uses it
   bool recomputed;
   NnLane lane;         // NN_LANES: nn.lane is none
   int kernel;          // into PlanProgram.kernels, -1: no kernel

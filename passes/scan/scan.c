@@ -48,7 +48,8 @@ void plan_scan(MlirModule module, const NnScan *scan, const NnTarget *target) {
 
 // Requires: kernels (fuse).
 // Establishes: on the body of each scan docs/internals.md, "Scans": arguments for what is stacked, nn.tied on all
-// results, a plan of its own. Breaks: nothing. The step of a scan is final.
+// results, a plan of its own; nn.packs_once on products where the target gains by it. Breaks: nothing. The step of a
+// scan is final.
 bool nn_pass_scan(MlirModule module, const NnPassRun *run) {
   NN_FOREACH_OP (op, mlirModuleGetBody(module)) {
     NnScan scan;
